@@ -19,6 +19,11 @@ PASSES = 4
 Misses after the first pass are capacity misses.
 """
 MIB = 1 << 20
+PARENT_LOCK = "parent_lock"
+"""File beside the workers' answers that the parent keeps locked.
+
+The workers end when it does.
+"""
 L2_SHARES = (0.1, 0.35, 0.42, 0.46, 0.48, 0.5, 0.52, 0.55, 0.59, 0.64, 0.7, 0.75, 0.8, 0.88, 0.96, 1.1, 1.4, 1.8)
 """Sizes of the L2 sweeps, as shares of its capacity.
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from ioaware._atomic_file import atomic_write
 from ioaware.calibration.fit import Calibration, Counted, calibrate
-from ioaware.calibration.probes import Sizes, plan
+from ioaware.calibration.probes import PARENT_LOCK, Sizes, plan
 from ioaware.environment import scrub, software_environment
 from ioaware.errors import DataError, MachineError
 from ioaware.measurement.counters.kernel_attribution import HBM_READS, HBM_WRITES, REQUESTED_READS, REQUESTED_WRITES
@@ -24,6 +24,7 @@ from ioaware.measurement.counters.ncu import Ncu, command, counters_refused, fin
 from ioaware.measurement.counters.ncu_csv import MAX_CHARACTERS, Metric, Table, read_table
 from ioaware.measurement.measure import worker_environment
 from ioaware.measurement.nvml import NvmlLibrary, load_nvml, open_gpu
+from ioaware.measurement.parent_watchdog import hold_parent_lock
 from ioaware.measurement.subprocesses import Finished, run_process
 
 METRICS = tuple(Metric(name, "byte") for name in (REQUESTED_READS, REQUESTED_WRITES, HBM_READS, HBM_WRITES))
@@ -65,7 +66,7 @@ def calibrate_gpu(
     """
     open_gpu(nvml or load_nvml())
     ncu = ncu or find_ncu()
-    with tempfile.TemporaryDirectory(prefix="ioaware-") as directory:
+    with tempfile.TemporaryDirectory(prefix="ioaware-") as directory, hold_parent_lock(Path(directory) / PARENT_LOCK):
         run = _Run(Path(directory), timeout_s, python)
         answer, table = run.under_ncu(ncu)
         timed = run.alone()
@@ -114,7 +115,7 @@ class _Run:
         return self._answer(self._run(self._program("rates", out)), out)
 
     def _program(self, mode: str, out: Path) -> list[str]:
-        return [self.python, "-m", "ioaware.calibration.on_gpu.probe_worker", mode, str(out)]
+        return [self.python, "-m", "ioaware.calibration.on_gpu.probe_worker", mode, str(out)]  # watches PARENT_LOCK beside it
 
     def _run(self, argv: list[str]) -> Finished:
         try:

@@ -61,6 +61,31 @@ UNKNOWN_L2 = L2Model(1, 1.0, 0.25, 0.25, "only the size of this GPU's L2 is know
 
 
 @dataclass(frozen=True, slots=True)
+class L1Model:
+    """Parameters of an SM's L1 for `simulate`.
+
+    `reach` is the mean reuse distance that just hits, over the capacity. `sets` gives its deviation: the square root of `sets`
+    times the lines of the cache. `shared_steps` are the bytes of shared memory that the driver configures, and a program with
+    more than `prefers_shared_bytes` gets the most.
+    """
+
+    reach: float
+    sets: float
+    shared_steps: tuple[int, ...]
+    prefers_shared_bytes: int
+    source: str
+
+
+L1_OF_H200 = L1Model(
+    1.16,
+    35.0,
+    tuple(kib << 10 for kib in (32, 64, 132, 164, 196, 228)),
+    48 << 10,
+    "kernels that read a slice again beside 5 sizes of shared memory, on an H200: ioaware/recorded/l1/h200-l1.json",
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Peak:
     """Dense peak rate for one dtype, accumulating in fp32, in FLOP/s.
 
@@ -98,6 +123,7 @@ class Machine:
     peaks: Mapping[str, Peak]
     notes: tuple[str, ...] = ()
     l2_model: L2Model = UNKNOWN_L2
+    l1_model: L1Model = L1_OF_H200
     link: Link | None = None
     """None: no number is known, or the GPU has no NVLink."""
 

@@ -55,6 +55,20 @@ def programs_per_sm(
     return max(1, limits[limit]), limit
 
 
+def l1_bytes(machine: Machine, per_sm: int, shared_bytes: int) -> int:
+    """Return the bytes of an SM's L1 beside shared memory for so many programs.
+
+    The driver divides the unified data cache in steps, and takes the least step that lets `per_sm` programs run at once.
+    Triton asks for the most shared memory where a program has more than 48 KiB of it.
+    """
+    needed, most = per_sm * (shared_bytes + RESERVED_SHARED_BYTES), machine.level("shared").capacity_bytes
+    model = machine.l1_model
+    if shared_bytes > model.prefers_shared_bytes:
+        needed = most
+    configured = next((step for step in model.shared_steps if needed <= step <= most), most)
+    return max(0, machine.level("l1").capacity_bytes - configured)
+
+
 def most_registers(warps: int) -> int:
     """Return the most registers of a thread: 255, or less.
 

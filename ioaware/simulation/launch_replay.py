@@ -17,14 +17,24 @@ from ioaware.simulation.address_blocks import Blocks, Rectangle, choose_blocks
 from ioaware.simulation.cache import ATOMIC, READ, WRITE, Event
 from ioaware.simulation.merge import AccessTouches, merge_events
 from ioaware.simulation.schedule import Schedule, schedule
-from ioaware.simulation.streams import ReferenceStream, line_touches, reference_streams
-from ioaware.simulation.timeline import Timeline, Times
+from ioaware.simulation.streams import Numbers, ReferenceStream, line_touches, reference_streams
+from ioaware.simulation.timeline import Executions, Timeline, Times
 
 KINDS = {"read": READ, "write": WRITE, "atomic": ATOMIC}
 MIN_LINE_BYTES, MAX_LINE_BYTES, TARGET_LINES = 1 << 12, 1 << 18, 2048
 """Smallest and largest line of the model in bytes.
 
 The third number is about how many lines all tensors together have.
+"""
+MAX_IDLE_SHARE = 1 / 8
+"""Share of the cache that the idle parts of lines in use at one time may fill.
+
+A line is replaced as a whole, so that coarse lines of many separate streams would displace each other.
+"""
+MAX_REFINED_EVENTS = 150_000
+"""Lines become smaller until they are accessed so often.
+
+At most twice as often.
 """
 MAX_PROGRAMS = 1 << 23
 
@@ -43,10 +53,13 @@ class DataDependentAccess:
 class Replay:
     """Accesses of one launch in time, before blocks are chosen.
 
-    `tensors` holds one argument name for each access.
+    `accesses` are those with known addresses, `numbers` their numbers in the kernel, and `tensors` their arguments' names.
     """
 
     name: str
+    accesses: tuple[Touch, ...]
+    numbers: tuple[int, ...]
+    executions: tuple[Executions, ...]
     tensors: tuple[str, ...]
     kinds: tuple[int, ...]
     streams: tuple[tuple[ReferenceStream, ...], ...]
@@ -74,6 +87,7 @@ def replay(
     large.
     """
     placed: list[Touch] = []
+    numbers: list[int] = []
     data_dependent: list[DataDependentAccess] = []
     for number, touch in enumerate(touches):
         simple = _resolve_data_conditions(number, touch)
@@ -83,6 +97,7 @@ def replay(
             data_dependent.append(simple)
         else:
             placed.append(simple)
+            numbers.append(number)
     sizes = [int(size.constant or 0) for size in programs.sizes]
     if int(np.prod(sizes)) > MAX_PROGRAMS:
         raise ValueError(f"{int(np.prod(sizes))} programs are too many to enumerate")
@@ -96,6 +111,9 @@ def replay(
         found[one.touch] += reference_streams(placed[one.touch], one, order)
     return Replay(
         name,
+        tuple(placed),
+        tuple(numbers),
+        tuple(timeline.executions),
         tuple(touch.target.argument for touch in placed),
         tuple(KINDS[touch.kind] for touch in placed),
         tuple(map(tuple, found)),
@@ -131,9 +149,24 @@ class Storage:
     size_bytes: int
     parts: list[Rectangle] = field(default_factory=list[Rectangle])
     alignment: int = 0
+    together: list[Numbers] = field(default_factory=list[Numbers])
+    """Addresses that each stream begins with, at one time."""
+
+    def idle_bytes(self, line_bytes: int) -> int:
+        """Return the bytes of lines in use at one time that are not used.
+
+        They are those beyond what the smallest lines would have.
+        """
+        used = [
+            size * max((np.unique(one // size).size for one in self.together), default=0)
+            for size in (line_bytes, MIN_LINE_BYTES)
+        ]
+        return max(0, used[0] - used[1])
 
 
-def choose_layouts(replays: Sequence[Replay], storage_of: Sequence[Mapping[str, int]], sizes: Sequence[int]) -> list[Blocks]:
+def choose_layouts(
+    replays: Sequence[Replay], storage_of: Sequence[Mapping[str, int]], sizes: Sequence[int], capacity_bytes: float
+) -> list[Blocks]:
     """Choose a block layout of each storage that fits all accesses to it."""
     stored = [Storage(size) for size in sizes]
     for one, names in zip(replays, storage_of, strict=True):
@@ -143,10 +176,16 @@ def choose_layouts(replays: Sequence[Replay], storage_of: Sequence[Mapping[str, 
                 at.parts += start.parts
                 at.alignment = int(np.gcd.reduce([at.alignment, start.stride, *(p.offset for p in start.parts)]))
                 at.alignment = int(np.gcd.reduce(start.base, initial=at.alignment))
+                if start.base.size:
+                    at.together.append(start.base[start.time == start.time.min()])
     total = sum(sizes)
     line = MIN_LINE_BYTES
     while line < MAX_LINE_BYTES and line * TARGET_LINES < total:
         line *= 2
+    accessed = sum(_accessed_bytes(stream) for one in replays for found in one.streams for stream in found)
+    smallest = max(MIN_LINE_BYTES, accessed // MAX_REFINED_EVENTS)
+    while line > smallest and sum(one.idle_bytes(line) for one in stored) > MAX_IDLE_SHARE * capacity_bytes:
+        line //= 2
     layouts: list[Blocks] = []
     first = 0
     for one in stored:
@@ -154,6 +193,11 @@ def choose_layouts(replays: Sequence[Replay], storage_of: Sequence[Mapping[str, 
         layouts.append(replace(blocks, first_line=first))
         first += -(-one.size_bytes // blocks.line_bytes) + 64
     return layouts
+
+
+def _accessed_bytes(stream: ReferenceStream) -> int:
+    tiles = stream.base.size if stream.count is None else int(stream.count.sum())
+    return tiles * sum(part.bytes for part in stream.parts)
 
 
 def launch_events(one: Replay, names: Mapping[str, int], layouts: Sequence[Blocks]) -> list[Event]:

@@ -65,7 +65,7 @@ def run(
     """
     replays = [one.replay(0.0) for one in plans]
     storage = [one.storage for one in plans]
-    layouts = choose_layouts(replays, storage, sizes)
+    layouts = choose_layouts(replays, storage, sizes, capacity_bytes)
     streams = [launch_events(one, names, layouts) for one, names in zip(replays, storage, strict=True)]
     nominal = _replay_all(streams, storage, layouts, capacity_bytes, model, cold)
     reads, writes = [[one.read_bytes] for one in nominal], [[one.write_bytes] for one in nominal]

@@ -15,14 +15,17 @@ from ioaware.analysis.ir import KernelTraffic
 from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, items_of
-from ioaware.compilation.triton_ir import first_ir, integer_at
+from ioaware.compilation.triton_ir import compiled, first_ir, integer_at
 from ioaware.derivation.derive import derive
 from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autotuning import Override
 from ioaware.machine import Machine
-from ioaware.machine.occupancy import Occupancy, occupancy
+from ioaware.machine.occupancy import Occupancy, l1_bytes, occupancy
 from ioaware.result import Launch, ParamValue, Result, Traffic
+from ioaware.simulation.l1 import L1Shape
+from ioaware.simulation.l1_loads import loads_by_l1
+from ioaware.simulation.l1_replay import L1Reads, l1_reads
 from ioaware.simulation.launch_replay import DataDependentAccess, Replay, replay
 from ioaware.simulation.sequence import LaunchPlan, LaunchTraffic, run
 from ioaware.simulation.simulation_result import LaunchSimulation, Range, Simulated
@@ -43,6 +46,8 @@ class _PlannedLaunch:
     at_once: Occupancy
     warps: int
     plan: LaunchPlan
+    by_l1: tuple[bool, ...]
+    """For each access whether it is a load through the L1."""
 
 
 def simulate(
@@ -84,9 +89,12 @@ def simulate(
         )
         raise UsageError(f"{target.name} cannot be simulated: {error}", remedy) from error
     simulated = done.launches
+    served = [_by_l1(one, replayed, machine) for one, replayed in zip(launches, done.replays, strict=True)]
     simulations = [
-        _simulation(one, end, replayed, reads, writes, derived)
-        for one, end, replayed, reads, writes in zip(launches, simulated, done.replays, done.reads, done.writes, strict=True)
+        replace(_simulation(one, end, replayed, reads, writes, derived), l1=l1)
+        for one, end, replayed, reads, writes, l1 in zip(
+            launches, simulated, done.replays, done.reads, done.writes, served, strict=True
+        )
     ]
     return _result(derived, machine, launches, simulated, simulations, cold=cold, with_ranges=done.with_ranges)
 
@@ -108,8 +116,17 @@ def _launches(
         warps = int(event.options.get("num_warps", DEFAULT_WARPS))
         at_once = occupancy(machine, warps=warps, registers=launch.registers, shared_bytes=launch.shared_bytes or 0)
         make = _replay(event, captured.values, gpu, at_once.programs, frozenset(storage))
-        found.append(_PlannedLaunch(launch, kernel, at_once, warps, LaunchPlan(make, storage)))
+        by_l1 = _loads_by_l1(event, captured.values, gpu)
+        found.append(_PlannedLaunch(launch, kernel, at_once, warps, LaunchPlan(make, storage), by_l1))
     return found
+
+
+def _loads_by_l1(event: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> tuple[bool, ...]:
+    touches, _ = launch_touches(event, values, gpu)
+    assembly = compiled(event, values, gpu).asm
+    if "ptx" not in assembly:
+        return (False,) * len(touches)
+    return tuple(loads_by_l1(touches, assembly["ttgir"], assembly["ptx"]))
 
 
 def _replay(
@@ -118,6 +135,19 @@ def _replay(
     touches, programs = launch_touches(event, values, gpu)
     concurrent = "ttg.warp_specialize" in first_ir(event, values, gpu).text
     return lambda skew: replay(event.name, touches, programs, slots, known=known, concurrent=concurrent, skew=skew)
+
+
+def _by_l1(one: _PlannedLaunch, replayed: Replay, machine: Machine) -> L1Reads | None:
+    """Return what the L1s serve; None for a launch too large to replay."""
+    return l1_reads(
+        replayed.accesses,
+        replayed.executions,
+        [one.by_l1[number] for number in replayed.numbers],
+        replayed.programs,
+        one.plan.storage,
+        sms=machine.sms,
+        shape=L1Shape(l1_bytes(machine, one.at_once.per_sm, one.launch.shared_bytes or 0), machine.l1_model),
+    )
 
 
 def _tensors(arguments: Mapping[str, Any]) -> list[tuple[str, TensorValue]]:
@@ -204,21 +234,35 @@ def _result(
             found.append(None)
             continue
         _, end, simulation = next(pairs)
-        out.append(replace(launch, hbm=Traffic(end.read_bytes, end.write_bytes), exact=False))
+        requested = _behind_l1(launch.requested, simulation.l1)
+        out.append(replace(launch, requested=requested, hbm=Traffic(end.read_bytes, end.write_bytes), exact=False))
         found.append(simulation)
     reads, writes = sum(one.read_bytes for one in simulated), sum(one.write_bytes for one in simulated)
     known = {f.name: getattr(derived, f.name) for f in fields(Result)}
     ranges = [_sum_ranges([getattr(one, name) for one in simulations]) for name in ("read_range", "write_range")]
     known |= {
         "source": "simulate",
+        "requested": _behind_l1(derived.requested, _sum_served(simulations)),
         "hbm": Traffic(reads, writes),
         "exact": False,
         "launches": tuple(out),
-        "notes": (*derived.notes, *_notes(machine, reads, writes, ranges, cold=cold, with_ranges=with_ranges)),
+        "notes": (*derived.notes, *_notes(machine, reads, writes, ranges, simulations, cold=cold, with_ranges=with_ranges)),
     }
     return Simulated(
         **known, machine=machine.name, cold=cold, simulations=tuple(found), read_range=ranges[0], write_range=ranges[1]
     )
+
+
+def _sum_served(simulations: Sequence[LaunchSimulation]) -> L1Reads:
+    known = [one.l1 for one in simulations if one.l1]
+    return L1Reads(sum(one.accessed_bytes for one in known), sum(one.served_bytes for one in known))
+
+
+def _behind_l1(requested: Traffic | None, l1: L1Reads | None) -> Traffic | None:
+    """Return the requests of a launch without the sectors that the L1 serves."""
+    if requested is None or requested.read_sector_bytes is None or l1 is None:
+        return requested
+    return replace(requested, read_sector_bytes=max(0, requested.read_sector_bytes - l1.served_bytes))
 
 
 def _sum_ranges(parts: Sequence[Range]) -> Range:
@@ -226,13 +270,30 @@ def _sum_ranges(parts: Sequence[Range]) -> Range:
     return sum(low for low, _ in parts), sum(most) if len(most) == len(parts) else None
 
 
-def _notes(machine: Machine, reads: int, writes: int, ranges: Sequence[Range], *, cold: bool, with_ranges: bool) -> list[str]:
+def _l1_note(machine: Machine, simulations: Sequence[LaunchSimulation]) -> str:
+    if any(one.l1 is None for one in simulations):
+        return "a launch is too large to replay through the L1: all of its requests are counted"
+    served = sum(one.l1.served_bytes for one in simulations if one.l1)
+    return f"the L1s serve {served} bytes of the loads ({machine.l1_model.source})"
+
+
+def _notes(
+    machine: Machine,
+    reads: int,
+    writes: int,
+    ranges: Sequence[Range],
+    simulations: Sequence[LaunchSimulation],
+    *,
+    cold: bool,
+    with_ranges: bool,
+) -> list[str]:
     """Return the assumptions and uncertainties of the numbers as notes."""
     model = machine.l2_model
     notes = [
         f"L2 of {machine.name}: {machine.level('l2').capacity_bytes} bytes, {model.partitions} partitions, least recently used "
         f"replaced ({model.source})",
-        "programs of a wave advance in lockstep by requested bytes; the L1 is not modelled",
+        "programs of a wave advance in lockstep by requested bytes",
+        _l1_note(machine, simulations),
     ]
     if not with_ranges:
         notes.append("no range: the launches are too large to replay for every variant")

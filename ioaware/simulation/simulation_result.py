@@ -11,6 +11,7 @@ from typing import Any
 
 from ioaware.result import Result
 from ioaware.simulation.cache import Reason
+from ioaware.simulation.l1_replay import L1Reads
 from ioaware.simulation.regimes import Regime
 
 Range = tuple[int, int | None]
@@ -69,6 +70,8 @@ class LaunchSimulation:
     left_dirty_bytes: int
     warps: int = 0
     """Warps of a program."""
+    l1: L1Reads | None = None
+    """What the L1s serve; None where it is not known."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -96,6 +99,7 @@ class LaunchSimulation:
             "hbm_read_range_bytes": list(self.read_range),
             "hbm_write_range_bytes": list(self.write_range),
             "left_dirty_bytes": self.left_dirty_bytes,
+            **({"l1": {"accessed_bytes": self.l1.accessed_bytes, "served_bytes": self.l1.served_bytes}} if self.l1 else {}),
             "tensors": tensors,
         }
 

@@ -55,19 +55,19 @@ class LineTouches:
     program: Numbers
 
 
-def reference_streams(touch: Touch, found: Executions, programs: Schedule) -> list[ReferenceStream]:
+def reference_streams(touch: Touch, found: Executions, programs: Schedule, *, apart: bool = False) -> list[ReferenceStream]:
     """Return the executions of an access by shape. Raises `ValueError` for too many.
 
-    Programs that access the same addresses at the same time are merged.
+    Programs that access the same addresses at the same time are merged, unless `apart`.
     """
-    rows = _Rows(touch, found, programs)
+    rows = _Rows(touch, found, programs, apart=apart)
     return rows.dense() or list(rows.expanded())
 
 
 class _Rows:
     """Rows of one `Executions`; those with equal addresses and times are merged."""
 
-    def __init__(self, touch: Touch, found: Executions, programs: Schedule) -> None:
+    def __init__(self, touch: Touch, found: Executions, programs: Schedule, *, apart: bool) -> None:
         self.touch = touch
         self.loop = found.loop.index.key if found.loop else None
         self.parts = address(touch, self.loop)
@@ -83,7 +83,7 @@ class _Rows:
         slope = evaluate_rows(self.parts.slope, columns, count)
         partitions = (1 << (programs.slot[found.program] & 1)).astype(np.int64)
         keys = [base, slope, low, np.round(time).astype(np.int64), *self._distinguishing_columns(columns, count)]
-        keep, group = _group_rows(keys, high > low)
+        keep, group = _group_rows([*keys, found.program] if apart else keys, high > low)
         self.columns = {key: column[keep] for key, column in columns.items()}
         self.base, self.low, self.time, self.program = base[keep], low[keep], time[keep], found.program[keep]
         self.slope = slope[keep]
@@ -255,14 +255,15 @@ def line_touches(found: ReferenceStream, blocks: Blocks) -> Iterator[LineTouches
         yield _runs(found, found.count, blocks)
         return
     if found.count is not None:
-        found = _unrolled(found, found.count)
+        found = unrolled(found, found.count)
     for part in found.parts:
         for low, high in blocks.intervals(found.base, part):
             which, line, mask = blocks.lines(low, high)
             yield LineTouches(found.time[which], line, mask, found.partitions[which], found.program[which])
 
 
-def _unrolled(found: ReferenceStream, count: Numbers) -> ReferenceStream:
+def unrolled(found: ReferenceStream, count: Numbers) -> ReferenceStream:
+    """Return runs of tiles as single tiles. Raises `ValueError` for too many."""
     total = int(count.sum())
     if total > MAX_EXECUTIONS:
         raise ValueError(f"{total} executions are too many to enumerate")

@@ -26,6 +26,7 @@ from ioaware.calibration.probes import (
     MATMUL_SIDE,
     MATMUL_TILE,
     MIB,
+    PARENT_LOCK,
     PASSES,
     STRIDED_ELEMENTS,
     Probe,
@@ -36,11 +37,12 @@ from ioaware.environment import gpu_environment
 from ioaware.machine.detect import detect_machine
 from ioaware.measurement.gpu_lock import gpu_lease
 from ioaware.measurement.nvml import load_nvml, open_gpu
+from ioaware.measurement.parent_watchdog import watch_parent
 
 FLOAT_BYTES = 4
 RATE_BYTES = 2 << 30
 REPETITIONS = 20
-L2_PASSES, L2_PROGRAMS_PER_SM = 64, 8
+L2_PASSES, L2_PROGRAMS_PER_SM, L2_BLOCKS = 64, 4, 2
 MATMUL_RATE_SIDE = 8192
 DRIFT_BYTES, DRIFT_WAVES = 16 * MIB, 8
 LEASE_S = 600.0
@@ -110,16 +112,16 @@ def _memory_rates(sizes: Sizes) -> dict[str, float]:
     """Time each kind of access on 2 GiB a tensor of random numbers.
 
     The L2 is timed twice: every program reads a slice of its own, then all read the same block, whose requests are merged
-    before they reach the L2.
+    before they reach the L2. A program reads two blocks in turns: loads of a single one would be moved out of its loop.
     """
     block, blocks = BLOCK_BYTES // FLOAT_BYTES, RATE_BYTES // BLOCK_BYTES
     x, y, z = (torch.rand(RATE_BYTES // FLOAT_BYTES, device="cuda") for _ in range(3))
     programs = L2_PROGRAMS_PER_SM * sizes.sms
     sums, out = torch.zeros(blocks, device="cuda"), torch.zeros(programs * block, device="cuda")
-    swept = L2_PASSES * programs * BLOCK_BYTES
+    swept = L2_PASSES * programs * L2_BLOCKS * BLOCK_BYTES
 
     def sweep(kernel: Any) -> float:
-        return _seconds(lambda: kernel[(programs,)](x, out, 1, PASSES=L2_PASSES, BLOCK=block))
+        return _seconds(lambda: kernel[(programs,)](x, out, L2_BLOCKS, PASSES=L2_PASSES, BLOCK=block))
 
     return {
         "hbm_read_bytes_per_s": RATE_BYTES / _seconds(lambda: kernels.read[(blocks,)](x, sums, BLOCK=block)),
@@ -176,6 +178,7 @@ MODES: dict[str, Callable[[Sizes], dict[str, Any]]] = {"counters": counters, "ra
 def main(arguments: Sequence[str]) -> int:
     """Run a mode while holding the GPU's lock, and write its answer."""
     mode, out = arguments
+    watch_parent(Path(out).parent / PARENT_LOCK)
     machine = detect_machine()
     sizes = Sizes(machine.sms, machine.level("l2").capacity_bytes, machine.level("l1").capacity_bytes)
     with gpu_lease(open_gpu(load_nvml()).limits.uuid, timeout_s=LEASE_S):

@@ -1,0 +1,91 @@
+"""Model the L1 of one SM by reuse distances.
+
+An access hits if few enough other lines were used since the last access to its line. Lines are spread over sets by a hash, so
+that the least distance of a miss varies from line to line: it is taken as normally distributed about the capacity.
+
+Source of the model: Smith 1978, a comparative study of set associative memory mapping algorithms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import erf, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioaware.machine.model import SECTOR_BYTES, L1Model
+
+MAX_CHUNK_SECTORS, LINE_SECTORS = 64, 4
+LINE_BYTES = LINE_SECTORS * SECTOR_BYTES
+FIRST_OF_LINES = sum(1 << sector for sector in range(0, MAX_CHUNK_SECTORS, LINE_SECTORS))
+"""Mask with the first sector of every line of 128 bytes in a chunk."""
+NEVER = -1
+Numbers = NDArray[np.int64]
+Shares = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class L1Shape:
+    """Capacity of one SM's L1 in bytes, and how it replaces lines."""
+
+    capacity_bytes: int
+    model: L1Model
+
+    def hit_shares(self, distances: Numbers) -> Shares:
+        """Return the probability of a hit by reuse distance in lines.
+
+        It is 0 for an access without an earlier one, whose distance is `NEVER`.
+        """
+        lines = self.capacity_bytes / LINE_BYTES
+        if not lines:
+            return np.zeros(distances.size)
+        different, where = np.unique(distances, return_inverse=True)
+        mean, deviation = self.model.reach * lines, sqrt(self.model.sets * lines)
+        shares = [0.0 if one == NEVER else 0.5 * (1 + erf((mean - one) / (deviation * sqrt(2)))) for one in different.tolist()]
+        return np.array(shares)[where]
+
+
+def lines_of(mask: int) -> int:
+    """Return how many lines of 128 bytes the sectors of a chunk's mask lie in."""
+    return ((mask | mask >> 1 | mask >> 2 | mask >> 3) & FIRST_OF_LINES).bit_count()
+
+
+def previous(chunks: Numbers) -> Numbers:
+    """Return the position of each access's last one to the same chunk.
+
+    It is `NEVER` where there is none.
+    """
+    order = np.argsort(chunks, kind="stable")
+    found = np.full(chunks.size, NEVER, dtype=np.int64)
+    same = chunks[order][1:] == chunks[order][:-1]
+    found[order[1:][same]] = order[:-1][same]
+    return found
+
+
+def reuse_distances(before: Numbers, lines: Numbers) -> Numbers:
+    """Return the lines of the distinct chunks accessed since the access `before` each.
+
+    `before` is what `previous` returns, `lines` the lines of each access. The distance does not include the chunk itself. It is
+    `NEVER` where there is no access before. Cost: n log(n)^2.
+
+    It counts the accesses since whose own `before` is not after: the first ones to their chunks. Pairs are counted by halves of
+    blocks of doubling size, as in a merge sort.
+    """
+    size = before.size
+    position = np.arange(size, dtype=np.int64)
+    earlier = np.zeros(size, dtype=np.int64)
+    width = 1
+    while width < size:
+        block = position // (2 * width)
+        order = np.lexsort((position, before, block))
+        right = (position[order] // width) % 2 == 1
+        left_lines = np.cumsum(np.where(right, 0, lines[order]))
+        ordered_block = block[order]
+        starts = np.flatnonzero(np.concatenate(([True], ordered_block[1:] != ordered_block[:-1])))
+        ahead = np.concatenate(([0], left_lines))[starts]
+        counted = left_lines - np.repeat(ahead, np.diff(np.concatenate((starts, [size]))))
+        earlier[order[right]] += counted[right]
+        width *= 2
+    through = np.cumsum(lines)
+    return np.where(before == NEVER, NEVER, earlier - through[np.maximum(before, 0)])

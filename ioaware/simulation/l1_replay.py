@@ -1,0 +1,183 @@
+"""Replay the loads and stores of some SMs through their L1s.
+
+Programs run where the schedule puts them: slot s is on SM s modulo the number of SMs. Programs of one SM advance in lockstep
+by requested bytes, as in the model of the L2. The SMs that are replayed stand for the others. Stores are written through and
+leave their lines in the L1, as probes on an H200 show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioaware.analysis.ir.accesses.access_log import Touch
+from ioaware.machine.model import SECTOR_BYTES
+from ioaware.simulation.address_blocks import Masks, Rectangle, masks
+from ioaware.simulation.l1 import LINE_SECTORS, MAX_CHUNK_SECTORS, L1Shape, lines_of, previous, reuse_distances
+from ioaware.simulation.schedule import Schedule
+from ioaware.simulation.streams import Numbers, ReferenceStream, Times, reference_streams, unrolled
+from ioaware.simulation.timeline import Executions
+
+MAX_EVENTS = 100_000
+"""Chunks accessed by the replayed SMs, about a second of a core."""
+TENSOR_BYTES = 1 << 44
+"""Distance of two tensors in the addresses of this model."""
+
+
+@dataclass(frozen=True, slots=True)
+class L1Reads:
+    """Sector bytes of a launch's loads through the L1, and those that it serves."""
+
+    accessed_bytes: int
+    served_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """Chunk accesses in columns; `reads` holds False for stores."""
+
+    sm: Numbers
+    time: Times
+    order: Numbers
+    chunk: Numbers
+    mask: Masks
+    reads: NDArray[np.bool_]
+
+
+def l1_reads(
+    touches: Sequence[Touch],
+    executions: Sequence[Executions],
+    through: Sequence[bool],
+    programs: Schedule,
+    storage: Mapping[str, int],
+    *,
+    sms: int,
+    shape: L1Shape,
+) -> L1Reads | None:
+    """Replay the accesses of a launch; `through` says which are loads through the L1.
+
+    `storage` numbers the memory of the arguments. None where one SM has more events than can be replayed.
+    """
+    sm_of = programs.slot % sms
+    used = np.unique(sm_of)
+    total = sum(_count(touches[one.touch], one) for one in executions if _takes_part(touches[one.touch], through[one.touch]))
+    if total == 0:
+        return L1Reads(0, 0)
+    if total > MAX_EVENTS * used.size:
+        return None
+    chosen = _spread(used, max(1, int(used.size * MAX_EVENTS / total)))
+    kept = np.isin(sm_of, chosen)
+    found: list[tuple[int, ReferenceStream]] = []
+    for one in executions:
+        if _takes_part(touches[one.touch], through[one.touch]):
+            streams = reference_streams(touches[one.touch], _of_programs(one, kept), programs, apart=True)
+            found += [(one.touch, unrolled(each, each.count) if each.count is not None else each) for each in streams]
+    tensor_of = {number: storage[touches[number].target.argument] for number, _ in found}
+    sectors = _chunk_sectors(found, tensor_of)
+    events = [
+        _events(stream, part, number, sm_of, tensor_of[number], sectors[tensor_of[number]], reads=through[number])
+        for number, stream in found
+        for part in stream.parts
+    ]
+    accessed, served = _replay(events, shape)
+    share = sm_of.size / max(1, int(np.count_nonzero(kept)))
+    return L1Reads(round(accessed * share), round(served * share))
+
+
+def _takes_part(touch: Touch, through: bool) -> bool:
+    return through or touch.kind == "write"
+
+
+def _count(touch: Touch, one: Executions) -> int:
+    """Return about how many chunks the executions access."""
+    times = one.program.size if one.low is None or one.high is None else int(np.maximum(one.high - one.low, 0).sum())
+    return times * max(1, int(np.prod(touch.shape)) * touch.element_bytes // (MAX_CHUNK_SECTORS * SECTOR_BYTES))
+
+
+def _spread(used: Numbers, count: int) -> Numbers:
+    """Return so many of the SMs, evenly spread."""
+    return used if count >= used.size else used[np.linspace(0, used.size - 1, count).astype(np.int64)]
+
+
+def _of_programs(one: Executions, kept: NDArray[np.bool_]) -> Executions:
+    rows = kept[one.program]
+    return replace(
+        one,
+        program=one.program[rows],
+        columns={key: column[rows] for key, column in one.columns.items()},
+        time=one.time[rows],
+        low=None if one.low is None else one.low[rows],
+        high=None if one.high is None else one.high[rows],
+    )
+
+
+def _chunk_sectors(found: Sequence[tuple[int, ReferenceStream]], tensor_of: Mapping[int, int]) -> dict[int, int]:
+    """Return the sectors of a chunk of each tensor.
+
+    It is a power of two, no more than the shortest run has.
+    """
+    shortest: dict[int, int] = {}
+    for number, stream in found:
+        runs = min(part.run if part.run < part.pitch else part.bytes for part in stream.parts)
+        shortest[tensor_of[number]] = min(shortest.get(tensor_of[number], MAX_CHUNK_SECTORS), max(1, runs // SECTOR_BYTES))
+    return {tensor: max(LINE_SECTORS, 1 << (sectors.bit_length() - 1)) for tensor, sectors in shortest.items()}
+
+
+def _events(
+    stream: ReferenceStream, part: Rectangle, number: int, sm_of: Numbers, tensor: int, sectors: int, *, reads: bool
+) -> _Events:
+    which, chunk, mask = chunks(stream.base, part, sectors)
+    of = [np.full(which.size, value) for value in (number, reads)]
+    base = tensor * TENSOR_BYTES // (sectors * SECTOR_BYTES)
+    return _Events(sm_of[stream.program[which]], stream.time[which], of[0], base + chunk, mask, of[1])
+
+
+def chunks(base: Numbers, part: Rectangle, sectors: int) -> tuple[Numbers, Numbers, Masks]:
+    """Return the chunks of a rectangle at these addresses.
+
+    They come with their execution and the mask of their sectors.
+    """
+    rows, run, pitch = (1, part.bytes, part.bytes) if part.run == part.pitch else (part.rows, part.run, part.pitch)
+    starts = ((base + part.offset)[:, None] + pitch * np.arange(rows, dtype=np.int64)[None, :]).ravel()
+    low, high = starts // SECTOR_BYTES, -(-(starts + run) // SECTOR_BYTES)
+    first = low // sectors
+    spans = (high - 1) // sectors - first + 1
+    which = np.repeat(np.arange(low.size), spans)
+    chunk = first[which] + np.arange(which.size) - (np.cumsum(spans) - spans)[which]
+    mask = masks(np.maximum(low[which] - chunk * sectors, 0), np.minimum(high[which] - chunk * sectors, sectors))
+    return which // rows, chunk, mask
+
+
+def _replay(found: Sequence[_Events], shape: L1Shape) -> tuple[float, float]:
+    """Return accessed and served bytes of the replayed SMs."""
+    columns = [
+        np.concatenate([getattr(one, name) for one in found]) for name in ("sm", "time", "order", "chunk", "mask", "reads")
+    ]
+    sm, time, order = columns[:3]
+    ordered = np.lexsort((order, time, sm))
+    sm, chunk, mask, reads = (column[ordered] for column in (sm, *columns[3:]))
+    accessed = served = 0.0
+    edges = np.flatnonzero(np.concatenate(([True], sm[1:] != sm[:-1], [True])))
+    for start, end in pairwise(edges.tolist()):
+        one = slice(start, end)
+        known = known_sectors(chunk[one].tolist(), mask[one].tolist())
+        lines = np.array([lines_of(each) for each in mask[one].tolist()], dtype=np.int64)
+        shares = shape.hit_shares(reuse_distances(previous(chunk[one]), lines))
+        accessed += float(np.bitwise_count(mask[one])[reads[one]].sum())
+        served += float((shares * known)[reads[one]].sum())
+    return accessed * SECTOR_BYTES, served * SECTOR_BYTES
+
+
+def known_sectors(chunks: Sequence[int], sectors: Sequence[int]) -> Numbers:
+    """Return how many sectors of each access were accessed before."""
+    seen: dict[int, int] = {}
+    found: list[int] = []
+    for chunk, mask in zip(chunks, sectors, strict=True):
+        before = seen.get(chunk, 0)
+        found.append((before & mask).bit_count())
+        seen[chunk] = before | mask
+    return np.array(found, dtype=np.int64)
