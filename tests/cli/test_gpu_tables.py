@@ -39,10 +39,22 @@ def test_what_is_unknown_is_left_out(capsys: pytest.CaptureFixture[str]) -> None
     several = json.loads(predict(capsys, *arguments, "--json"))["over_gpus"]
     assert several["link_bytes_per_s"] is None
     assert several["impossible"] == {"all_to_all": "3 heads and 3 key heads cannot be divided among 2 GPUs"}
-    assert all({"link_ns", "hbm_bytes", "requested_bytes", "binds"}.isdisjoint(plan) for plan in several["plans"])
+    assert all({"link_ns", "binds"}.isdisjoint(plan) for plan in several["plans"])
     text = predict(capsys, *arguments)
     assert "all_to_all cannot run" in text
     assert "L40S, NVLink: no bandwidth is known" in text
+
+
+def test_advice_names_the_method_that_moves_the_fewest_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["advise", *LONG, "-p", "causal=true", "--gpus", "8", "--json"], Settings()) == 0
+    several = json.loads(capsys.readouterr().out)
+    assert several["fewest_bytes"] == "all_to_all"
+    assert run(["advise", *LONG, "--gpus", "3"], Settings()) == 0
+    text = capsys.readouterr().out
+    assert "ring moves the fewest bytes: a GPU receives 1.432 GB in both passes\n" in text
+    assert "all_to_all cannot run: 32 heads and 8 key heads cannot be divided among 3 GPUs" in text
+    assert run(["advise", "standard", "--gpus", "2"], Settings()) == 2
+    assert "advise --gpus does not know 'standard'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from ioaware.report.attention.recorded_bytes import NONE
 from ioaware.report.chart import Cell, Figure, Panel, Series
 from ioaware.report.comparable_points import Points
 from ioaware.report.figures.blocks import blocks
+from ioaware.report.figures.many_gpus import many_gpus
 from ioaware.report.figures.memory import memory
 from ioaware.report.figures.roofline import Roofs, roofline
 from ioaware.report.figures.traffic import traffic
@@ -49,7 +50,7 @@ def series(figure: Figure | None, mark: str) -> list[Series]:
 
 
 def test_every_figure_is_drawn_once(figures: list[Figure]) -> None:
-    assert [figure.name for figure in figures] == ["traffic", "traffic_causal", "blocks", "memory", "roofline"]
+    assert [figure.name for figure in figures] == ["traffic", "traffic_causal", "blocks", "memory", "many_gpus", "roofline"]
 
 
 def test_every_axis_names_its_unit_and_every_panel_shows_something(figures: list[Figure]) -> None:
@@ -172,3 +173,17 @@ def test_simulated_bytes_are_a_curve_through_the_measured_points(points: Points)
     curves = series(traffic(points, simulated, causal=False), "simulated curve")
     assert {y for curve in curves for y in curve.y} == {1000.0}
     assert curves[0].x == tuple(float(2**power) for power in range(9, 17))
+
+
+def test_many_gpus_cross_where_their_bytes_do() -> None:
+    """A ring's time passes the matmuls' between 256 and 512 GPUs, a square's never."""
+    figure = many_gpus()
+    assert figure is not None
+    received, times, _ = (cell.panels[0] for cell in figure.cells)
+    bytes_of = {one.name: dict(zip(one.x, one.y, strict=True)) for one in received.series}
+    assert bytes_of["ring"][1024] > 5 * bytes_of["square"][1024]
+    assert max(bytes_of["all_to_all"]) == 64
+    seconds = {one.name: dict(zip(one.x, one.y, strict=True)) for one in times.series}
+    assert seconds["ring"][256] < seconds["matmul"][256]
+    assert seconds["ring"][512] > seconds["matmul"][512]
+    assert all(seconds["square"][gpus] < seconds["matmul"][gpus] for gpus in seconds["square"])

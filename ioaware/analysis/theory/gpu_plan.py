@@ -13,13 +13,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ioaware.analysis.formulas.evaluate import evaluate
-from ioaware.analysis.theory.counts.gpu_transfers import PASSES, Method, Pass, Problem, moved, shard_rows
+from ioaware.analysis.theory.counts.gpu_transfers import PASSES, Method, Pass, Problem, moved
 from ioaware.analysis.theory.fewest_transfers import Choice, choices
 from ioaware.analysis.theory.lower_bounds import visible_pairs
+from ioaware.analysis.theory.shard_calls import kernel_bytes
 from ioaware.machine.model import Machine
 from ioaware.params import ELEMENT_BYTES
 
-FP32_BYTES = 4
 MATMULS = {"forward": 2, "backward": 5}
 """Products of N N_k d multiply-adds a head.
 
@@ -31,7 +31,7 @@ FlashAttention-2 computes the scores again in its backward pass.
 class Plan:
     """One method in one pass, on the GPU that receives most.
 
-    None: unknown, or the mask decides it.
+    Requested and HBM bytes are those of GPU 0's kernels. None: unknown.
     """
 
     method: Method
@@ -39,8 +39,8 @@ class Plan:
     grid: tuple[int, int] | None
     received_bytes: int
     sent_bytes: int
-    requested_bytes: int | None
-    hbm_bytes: int | None
+    requested_bytes: int
+    hbm_bytes: int
     flops: int
     link_ns: float | None
     hbm_ns: float | None
@@ -52,9 +52,7 @@ class Plan:
 
         Return None where not all ceilings that matter are known.
         """
-        times = {"matmul": self.matmul_ns, "NVLink": self.link_ns}
-        if self.direction == "forward":
-            times["HBM"] = self.hbm_ns
+        times = {"matmul": self.matmul_ns, "NVLink": self.link_ns, "HBM": self.hbm_ns}
         known = {name: time for name, time in times.items() if time is not None}
         return max(known, key=lambda name: known[name]) if len(known) == len(times) else None
 
@@ -63,7 +61,9 @@ class Plan:
         return {key: value for key, value in {**asdict(self), "binds": self.binds}.items() if value is not None}
 
 
-def plans(problem: Problem, machine: Machine, dtype: str, *, causal: bool, block_m: int) -> tuple[list[Plan], list[Choice]]:
+def plans(
+    problem: Problem, machine: Machine, dtype: str, *, causal: bool, block_m: int, block_n: int
+) -> tuple[list[Plan], list[Choice]]:
     """Return the methods that can run, least received bytes first, a row a pass.
 
     And those that cannot run.
@@ -71,7 +71,7 @@ def plans(problem: Problem, machine: Machine, dtype: str, *, causal: bool, block
     found = choices(problem, ELEMENT_BYTES[dtype])
     possible = [choice for choice in found if not choice.why_not]
     rows = [
-        _plan(choice, direction, problem, machine, dtype, causal=causal, block_m=block_m)
+        _plan(choice, direction, problem, machine, dtype, causal=causal, blocks=(block_m, block_n))
         for choice in possible
         for direction in PASSES
     ]
@@ -79,7 +79,7 @@ def plans(problem: Problem, machine: Machine, dtype: str, *, causal: bool, block
 
 
 def _plan(
-    choice: Choice, direction: Pass, problem: Problem, machine: Machine, dtype: str, *, causal: bool, block_m: int
+    choice: Choice, direction: Pass, problem: Problem, machine: Machine, dtype: str, *, causal: bool, blocks: tuple[int, int]
 ) -> Plan:
     problem, element = replace(problem, grid=choice.grid or problem.grid), ELEMENT_BYTES[dtype]
     counted = [moved(choice.method, direction, problem, gpu) for gpu in range(problem.ranks)]
@@ -87,53 +87,23 @@ def _plan(
     values = {"N": problem.seq_len, "N_k": problem.kv_len}
     pairs = problem.batch * problem.heads * evaluate(visible_pairs(causal), values)
     flops = -(-2 * MATMULS[direction] * pairs * problem.head_dim // problem.ranks)
-    requested = hbm = None
-    if direction == "forward" and not causal:
-        requested, hbm = _attention_bytes(choice.method, problem, element, block_m)
+    kernels = kernel_bytes(
+        choice.method, direction, problem, element, causal=causal, block_m=blocks[0], block_n=blocks[1]
+    )  # fmt: skip
     return Plan(
         choice.method,
         direction,
         choice.grid,
         received,
         sent,
-        requested,
-        hbm,
+        kernels.requested,
+        kernels.hbm,
         flops,
         _time_ns(received, machine.link.bandwidth_bytes_per_s if machine.link else None),
-        _time_ns(hbm, machine.level("hbm").bandwidth_bytes_per_s),
+        _time_ns(kernels.hbm, machine.level("hbm").bandwidth_bytes_per_s),
         _time_ns(flops, machine.peaks[dtype].flops_per_s if dtype in machine.peaks else None),
     )
 
 
-def _time_ns(amount: int | None, per_s: float | None) -> float | None:
-    return None if amount is None or per_s is None else 1e9 * amount / per_s
-
-
-def _attention_bytes(method: Method, problem: Problem, element: int, block_m: int) -> tuple[int, int]:
-    """Return what GPU 0's attention kernels request, and their compulsory bytes.
-
-    The requests are bytes in FlashAttention-2's order.
-
-    Kernels that merge partial results are not counted.
-    """
-    d, requested, hbm = problem.head_dim, 0, 0
-    for rows, keys, heads, kv_heads in _calls(method, problem):
-        written = problem.batch * heads * (rows * d * element + rows * FP32_BYTES)
-        queries = problem.batch * heads * rows * d * element
-        requested += queries + written + problem.batch * heads * 2 * keys * d * element * -(-rows // block_m)
-        hbm += queries + written + problem.batch * kv_heads * 2 * keys * d * element
-    return requested, hbm
-
-
-def _calls(method: Method, problem: Problem) -> list[tuple[int, int, int, int]]:
-    """Return (rows, keys, heads, key heads) of each attention kernel call on GPU 0.
-
-    The calls have no mask.
-    """
-    ranks, heads, kv_heads = problem.ranks, problem.heads, problem.kv_heads
-    if method == "all_to_all":
-        return [(problem.seq_len, problem.kv_len, heads // ranks, max(kv_heads // ranks, 1))]
-    columns = problem.grid[1] if method == "square" else 1
-    rows = problem.rows(problem.seq_len, range(columns))
-    blocks = [shard_rows(problem.kv_len, ranks, gpu) for gpu in range(0, ranks, columns)]
-    return [(rows, keys, heads, kv_heads) for keys in blocks if rows and keys]
+def _time_ns(amount: int, per_s: float | None) -> float | None:
+    return None if per_s is None else 1e9 * amount / per_s

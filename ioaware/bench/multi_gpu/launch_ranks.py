@@ -40,6 +40,7 @@ class Ranks:
         self._readers: list[threading.Thread] = []
         self._errors: list[IO[str]] = []
         self._arriving: queue.SimpleQueue[tuple[int, Answer | None]] = queue.SimpleQueue()
+        self._ended: set[int] = set()
         self._answers: list[deque[Answer]] = [deque() for _ in range(ranks)]
         command = [*worker] or [sys.executable, "-m", "ioaware.bench.multi_gpu.rank_worker"]
         folder = self._open.enter_context(tempfile.TemporaryDirectory(prefix="ioaware-ranks-"))
@@ -85,19 +86,20 @@ class Ranks:
         Raises `MachineError` for a rank that ends, fails or does not answer within the limit of a point.
         """
         deadline = time.monotonic() + self.limit_s
-        while any(not answers for answers in self._answers):
+        while missing := [rank for rank, answers in enumerate(self._answers) if not answers]:
+            if gone := self._ended.intersection(missing):
+                raise MachineError(f"the process of rank {min(gone)} ended early", self._said(min(gone)))
             try:
                 rank, answer = self._arriving.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
-                late = next(rank for rank, answers in enumerate(self._answers) if not answers)
-                raise MachineError(f"rank {late} did not answer for {self.limit_s:.0f} s", self._said(late)) from None
+                what = f"rank {missing[0]} did not answer for {self.limit_s:.0f} s"
+                raise MachineError(what, self._said(missing[0])) from None
             if answer is None:
-                if self._answers[rank]:
-                    continue
-                raise MachineError(f"the process of rank {rank} ended early", self._said(rank))
-            if "error" in answer:
+                self._ended.add(rank)
+            elif "error" in answer:
                 raise MachineError(f"rank {rank}: {answer['error']}", answer["remedy"])
-            self._answers[rank].append(answer)
+            else:
+                self._answers[rank].append(answer)
         return [answers.popleft() for answers in self._answers]
 
     def _said(self, rank: int) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from dataclasses import replace
 
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from ioaware.analysis.theory.counts.gpu_transfers import METHODS, PASSES, Problem, moved, shard_rows
 from ioaware.analysis.theory.fewest_transfers import choices
 from ioaware.analysis.theory.gpu_plan import plans
+from ioaware.analysis.theory.shard_calls import calls, kernel_bytes
 from ioaware.kernels.attention.distributed.context_parallel import METHODS as METHODS_OF_KERNELS
-from ioaware.kernels.attention.distributed.sharding import shard_length
+from ioaware.kernels.attention.distributed.sharding import shard_length, shard_segments, visible_runs
 from ioaware.machine import PRESETS, find_machine
 from ioaware.prediction import predict
 
@@ -40,7 +42,7 @@ def test_a_method_that_cannot_run_comes_last_and_says_why() -> None:
     assert last.method == "all_to_all"
     assert last.why_not == "6 heads and 6 key heads cannot be divided among 8 GPUs"
     assert "all_to_all" not in {
-        row.method for row in plans(replace(LONG, heads=6), PRESETS["H200"], "float16", causal=False, block_m=64)[0]
+        row.method for row in plans(replace(LONG, heads=6), PRESETS["H200"], "float16", causal=False, block_m=64, block_n=64)[0]
     }
 
 
@@ -52,13 +54,13 @@ def test_a_plan_adds_up(causal: bool) -> None:
     """
     h200, sizes = find_machine("H200"), {"heads": 32, "kv_heads": 8, "head_dim": 128}
     whole = predict("gqa", seq_len=2**17, **sizes, causal=causal, block_m=128, block_n=1)
-    rows, _ = plans(LONG, h200, "float16", causal=causal, block_m=128)
+    rows, _ = plans(LONG, h200, "float16", causal=causal, block_m=128, block_n=64)
     assert [row.direction for row in rows[:2]] == ["forward", "backward"]
     for row in rows:
         assert row.flops * LONG.ranks == pytest.approx(whole.flops * (1 if row.direction == "forward" else 2.5), rel=1e-3)
         assert row.link_ns == pytest.approx(row.received_bytes / 450)
-        assert row.binds == (None if causal and row.direction == "forward" else "matmul")  # the mask decides its HBM bytes
-        assert (row.requested_bytes is None) == (causal or row.direction == "backward")
+        assert row.binds == "matmul"
+        assert row.requested_bytes > row.hbm_bytes
     if causal:
         return
     part = predict("gqa", seq_len=2**14, **sizes, block_m=128)
@@ -70,9 +72,41 @@ def test_a_plan_adds_up(causal: bool) -> None:
     assert ring.received_bytes == 2 * 8 * 2**17 * 128 * 7 // 8 * 2
 
 
+def test_the_counted_calls_are_the_kernels_runs() -> None:
+    """They are equal to those of `context_parallel` at random shards."""
+    rng = random.Random(18)
+    for _ in range(300):
+        ranks, length, kv_len = rng.randrange(1, 6), rng.randrange(1, 60), rng.randrange(1, 60)
+        queries, keys = (shard_segments(n, ranks, rng.randrange(ranks)) for n in (length, kv_len))
+        shift = rng.choice((None, kv_len - length))
+        runs = [(run.rows, run.keys, run.causal) for run in visible_runs(queries, keys, shift)]
+        assert [(call.rows, call.keys, call.causal) for call in calls(queries, keys, shift)] == runs
+
+
+def test_a_causal_ring_requests_what_its_calls_request() -> None:
+    """GPU 0 of two: its own block, and half of its rows on the other block."""
+    problem = Problem(1, 4, 2, 4096, 4096, 64, 2, (2, 1))
+    found = kernel_bytes("ring", "forward", problem, 2, causal=True, block_m=128, block_n=64)
+    own = predict("flash2", heads=4, seq_len=2048, head_dim=64, causal=True, block_m=128, block_n=64).requested
+    other = predict("flash2", heads=4, seq_len=1024, kv_len=2048, head_dim=64, block_m=128, block_n=64).requested
+    assert own is not None
+    assert other is not None
+    assert found.requested == own.total_bytes + other.total_bytes
+    rows, keys = 4 * 3072, 2 * 4096
+    assert found.hbm == 2 * 64 * 2 * (rows + keys) + 4 * rows
+    back = kernel_bytes("ring", "backward", problem, 2, causal=True, block_m=128, block_n=64)
+    assert back.hbm == 2 * 2 * 64 * 2 * (rows + keys) + 4 * rows
+    assert back.requested > found.requested
+
+
 def test_short_sequences_on_many_gpus_are_bound_by_the_link() -> None:
     rows, _ = plans(
-        replace(LONG, seq_len=2**13, kv_len=2**13, kv_heads=32), find_machine("H200"), "float16", causal=False, block_m=128
+        replace(LONG, seq_len=2**13, kv_len=2**13, kv_heads=32),
+        find_machine("H200"),
+        "float16",
+        causal=False,
+        block_m=128,
+        block_n=64,
     )
     assert {row.binds for row in rows if row.method == "ring"} == {"NVLink"}
 

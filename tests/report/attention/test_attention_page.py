@@ -29,7 +29,7 @@ from ioaware.result import Check, Launch, Result, Traffic
 from tests.support.hostile_texts import PAYLOADS, RAW_NEVER, Structure
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
-FIGURES = ("traffic", "traffic_causal", "blocks", "memory", "roofline")
+FIGURES = ("traffic", "traffic_causal", "blocks", "memory", "many_gpus", "roofline")
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,13 @@ def test_a_picture_per_figure_and_no_file_half_written(
 ) -> None:
     few = [make_result("flash2", n, source=source) for n in (512, 1024) for source in ("predict", "measure")]
     path = write_document(attention_page(Contents(few, [], NONE), NOW), tmp_path)
-    assert {one.name for one in tmp_path.iterdir()} == {"report.html", "traffic.png", "memory.png", "roofline.png"}
+    assert {one.name for one in tmp_path.iterdir()} == {
+        "report.html",
+        "traffic.png",
+        "memory.png",
+        "many_gpus.png",
+        "roofline.png",
+    }
     before = path.read_bytes()
 
     def refuse(*_: object) -> None:
@@ -120,7 +126,7 @@ def test_a_picture_per_figure_and_no_file_half_written(
     with pytest.raises(WriteError, match="No space left"):
         write_document(attention_page(Contents([], [], NONE), NOW), tmp_path)
     assert path.read_bytes() == before
-    assert len(list(tmp_path.iterdir())) == 4
+    assert len(list(tmp_path.iterdir())) == 5
 
 
 def test_without_the_library_of_the_pngs_there_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

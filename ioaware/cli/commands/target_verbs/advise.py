@@ -18,9 +18,12 @@ from ioaware.cli.output import emit, progress
 @param_option
 @click.option("--machine", metavar="NAME|FILE.toml", default="H200", show_default=True, help="The GPU that is modelled.")
 @click.option("--gpu", metavar="NAME", help="Compile for this GPU, as in derive.  [default: the machine's]")
+@click.option("--gpus", type=click.IntRange(2, 1024), metavar="P", help="Rank the methods over P GPUs instead (flash2, gqa).")
 @json_option
 @output_option("Write here instead of to stdout.")
-def advise(target: str, given: dict[str, str], machine: str, gpu: str | None, as_json: bool, output: Path | None) -> None:
+def advise(
+    target: str, given: dict[str, str], machine: str, gpu: str | None, gpus: int | None, as_json: bool, output: Path | None
+) -> None:
     """Rank the choices that TARGET leaves open by predicted bytes and time.
 
     This happens before any GPU is asked.
@@ -28,8 +31,8 @@ def advise(target: str, given: dict[str, str], machine: str, gpu: str | None, as
     Of a case: the order of K and V's blocks, block sizes, packed or separate query heads. Of another target: each
     configuration of its autotuned kernels, and then values of GROUP_SIZE_M or SWIZZLE that change only the order of programs.
     Each is compiled for the GPU and simulated. What does not fit or spills registers is listed with the reason. Needs no GPU.
-    Example: ioaware
-    advise flash2 -p seq_len=65536 -p heads=4 -p head_dim=128
+    With --gpus: the method of attention over that many GPUs that moves the fewest bytes between them.
+    Example: ioaware advise flash2 -p seq_len=65536 -p heads=4 -p head_dim=128
     """
     from ioaware.advice.advise import advise as run_advised
     from ioaware.advice.advise import gpu_of
@@ -39,6 +42,14 @@ def advise(target: str, given: dict[str, str], machine: str, gpu: str | None, as
     from ioaware.targets.target import load_target
 
     found = find_machine_or_file(machine)
+    if gpus is not None:
+        from ioaware.cases import find_case
+        from ioaware.cli.tables.gpu_tables import GpuPlans
+        from ioaware.params import resolve
+
+        several = GpuPlans(target, resolve(find_case(target).params, given, target, typed=True), gpus, found, verb="advise")
+        emit(lambda: {"schema": 1, **several.to_dict()}, several.text, as_json=as_json, output=output)
+        return
     loaded = load_target(target)
     params = loaded.resolve(given, typed=True)
     compiled_for = find_gpu(gpu) if gpu else gpu_of(found)

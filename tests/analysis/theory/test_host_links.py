@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ioaware.analysis.theory.claims.io.gpu_exchange import messages
+from ioaware.analysis.theory.counts.gpu_transfers import METHODS, Problem
+from ioaware.analysis.theory.host_links import Hosts, host_plan
+
+HOSTS = Hosts(4, 100.0, 10.0)
+PROBLEM = Problem(1, 16, 16, 64, 64, 4, 16, (4, 4))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("grid", [(4, 4), (8, 2), (2, 8), (16, 1), (1, 16)])
+@pytest.mark.parametrize("ranks", [4, 16])
+def test_bytes_between_hosts_are_those_of_the_messages(method, grid, ranks) -> None:
+    """Walk over every message to GPU 0."""
+    if grid[0] * grid[1] != ranks:
+        grid = (ranks, 1)
+    problem = replace(PROBLEM, ranks=ranks, grid=grid)
+    within = between = 0
+    for sender, receiver, elements, wide in messages(method, "forward", problem):
+        if receiver == 0:
+            size = elements * (4 if wide else 2)
+            within, between = (within, between + size) if sender >= HOSTS.gpus else (within + size, between)
+    found = host_plan(method, problem, 2, HOSTS)
+    assert (found.within_host, found.between_hosts) == (within, between)
+    assert found.link_s == max(within / 100, between / 10)
+
+
+def test_a_ring_needs_less_memory_the_more_gpus_and_a_gather_holds_all_keys() -> None:
+    ring, gather = (
+        [host_plan(method, replace(PROBLEM, ranks=ranks), 2, HOSTS).extra_bytes for ranks in (2, 4, 8, 16)]
+        for method in ("ring", "all_gather")
+    )
+    assert [2 * after for after in ring[1:]] == ring[:-1]
+    assert min(gather) > 2 * 16 * 64 * 4 * 2
