@@ -76,6 +76,14 @@ def test_damaged_files_are_replaced(cache_directory: Path) -> None:
     assert {path: path.read_bytes() for path in cache_directory.iterdir()} == whole
 
 
+def test_a_changed_value_is_not_believed(cache_directory: Path) -> None:
+    disk_cache.store("mine", [1, 2])
+    (file,) = cache_directory.iterdir()
+    text = json.loads(file.read_text())
+    file.write_text(json.dumps(text | {"value": text["value"].replace("1", "7")}))
+    assert disk_cache.load("mine") is None
+
+
 @pytest.mark.parametrize("value", [None, [], {}, [1], ["a", "b"], {"nodes": [["sin", 0]]}, {"nodes": [], "counts": [0]}])
 def test_a_value_of_another_shape_is_computed_again(cache_directory: Path, value: object) -> None:
     first = derive_anew().to_dict()

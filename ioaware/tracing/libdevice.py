@@ -17,6 +17,7 @@ from triton.runtime import interpreter as _interpreter
 
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
+from ioaware.tracing import libdevice_functions
 
 interpreter: Any = _interpreter
 tl: Any = _tl
@@ -51,6 +52,7 @@ FUNCTIONS: dict[str, Function] = {
     "nearbyint": torch.round,
     "rcp": torch.reciprocal,
     "rint": torch.round,
+    **libdevice_functions.FUNCTIONS,
 }
 
 
@@ -80,10 +82,10 @@ def _interpreted(name: str) -> Function:
     """
 
     def call(*arguments: Any, **_: Any) -> Any:
-        function = _function(name)
+        function, result_kind = _function(name)
         tensors = [value if isinstance(value, tl.tensor) else interpreter._implicit_cvt(value) for value in arguments]
         result = function(*(torch.from_numpy(tensor.handle.data) for tensor in tensors))
-        kind = tl.int32 if result.dtype is torch.bool else tensors[0].type.scalar
+        kind = result_kind or (tl.int32 if result.dtype is torch.bool else tensors[0].type.scalar)
         data = result.numpy().astype(interpreter._get_np_dtype(kind))
         blocks = any(tensor.type.is_block() for tensor in tensors)
         return tl.tensor(interpreter.TensorHandle(data, kind), tl.block_type(kind, list(data.shape)) if blocks else kind)
@@ -91,8 +93,13 @@ def _interpreted(name: str) -> Function:
     return call
 
 
-def _function(name: str) -> Function:
-    """Return torch's function for libdevice's; raise `UsageError` if there is none."""
+def _function(name: str) -> tuple[Function, Any]:
+    """Return torch's function for libdevice's, and the type of its result.
+
+    The type is None where it follows from the arguments. Raises `UsageError` if there is none.
+    """
+    if name in libdevice_functions.TYPED:
+        return libdevice_functions.TYPED[name]
     plain = name.removeprefix("fast_").removesuffix("f") if name.startswith("fast_") else name
     for mode in ROUNDING_MODES:
         plain = plain.removesuffix(mode)
@@ -100,4 +107,4 @@ def _function(name: str) -> Function:
         raise UsageError(
             f"the kernel calls libdevice.{name}, which cannot be run on a CPU", "Derive it, or measure it on a GPU."
         )
-    return FUNCTIONS[plain]
+    return FUNCTIONS[plain], None

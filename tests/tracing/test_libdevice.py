@@ -12,10 +12,12 @@ import torch
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice
+from triton.language.extra.cuda import libdevice as cuda_libdevice
 from triton.language.extra.libdevice import rsqrt
 
 from ioaware.errors import UsageError
 from ioaware.tracing.interpreter import interpret_kernels
+from ioaware.tracing.libdevice import _function
 
 HALF = tl.constexpr(0.5)
 
@@ -35,7 +37,18 @@ def predicates(x, y, N: tl.constexpr):
 
 @triton.jit
 def unknown(x):
-    tl.store(x, libdevice.sinpi(tl.load(x)))
+    tl.store(x, libdevice.rcp64h(tl.load(x)))
+
+
+@triton.jit
+def typed(x, integers, bits, whole):
+    value = tl.load(x)
+    tl.store(integers, libdevice.llrint(value))
+    tl.store(integers + 1, libdevice.float2int_ru(value))
+    tl.store(integers + 2, libdevice.popc(tl.load(whole)))
+    tl.store(integers + 3, tl.where(libdevice.finitef(value), 1, 0))
+    tl.store(bits, libdevice.float_as_int(value))
+    tl.store(x, libdevice.int_as_float(tl.load(bits)) + libdevice.int2float_rn(tl.load(whole)))
 
 
 def test_functions_have_the_values_of_torch() -> None:
@@ -54,6 +67,58 @@ def test_predicates_give_integers() -> None:
     assert y.tolist() == [0, 1]
 
 
+def test_functions_with_another_type_of_result() -> None:
+    x, integers = torch.tensor([2.5]), torch.empty(4, dtype=torch.int64)
+    bits, whole = torch.empty(1, dtype=torch.int32), torch.tensor([7], dtype=torch.int32)
+    with interpret_kernels():
+        typed[(1,)](x, integers, bits, whole)
+    assert integers.tolist() == [2, 3, 3, 1]
+    assert bits.tolist() == [0x40200000]
+    assert x.tolist() == [9.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("sinpi", (0.5,), 1.0), ("cospi", (1.0,), -1.0), ("saturatef", (1.5,), 1.0), ("rhypot", (3.0, 4.0), 0.2),
+        ("norm3d", (2.0, 3.0, 6.0), 7.0), ("rnorm4d", (1.0, 1.0, 1.0, 1.0), 0.5), ("cbrt", (-27.0,), -3.0),
+        ("rcbrt", (8.0,), 0.5), ("tgamma", (5.0,), 24.0), ("tgamma", (-1.5,), math.gamma(-1.5)),
+        ("fdim", (5.0, 3.0), 2.0), ("fdim", (3.0, 5.0), 0.0), ("logb", (10.0,), 3.0), ("ilogb", (0.3,), -2),
+        ("erfcinv", (1.0,), 0.0), ("normcdf", (0.0,), 0.5), ("normcdfinv", (0.5,), 0.0), ("signbit", (-0.0,), 1),
+        ("llround", (2.5,), 3), ("llround", (-2.5,), -3), ("llrint", (3.5,), 4), ("float2int_rz", (-2.7,), -2),
+        ("double2ll_rd", (-2.2,), -3), ("finitef", (math.inf,), False), ("j0", (0.0,), 1.0),
+    ],
+)  # fmt: skip
+def test_values_of_cudas_documentation(name: str, arguments: tuple[float, ...], expected: float) -> None:
+    result = _function(name)[0](*(torch.tensor([value]) for value in arguments))
+    assert result.item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("popc", (-1,), 32), ("popc", (6,), 2), ("clz", (1,), 31), ("clz", (-1,), 0), ("clz", (0,), 32), ("ffs", (0,), 0),
+        ("ffs", (8,), 4), ("ffs", (-(2**31),), 32), ("mulhi", (2**30, 8), 2), ("hadd", (3, 4), 3), ("rhadd", (3, 4), 4),
+        ("sad", (3, 7, 10), 14), ("ldexp", (3, 2), 12),
+    ],
+)  # fmt: skip
+def test_functions_of_integers(name: str, arguments: tuple[int, ...], expected: int) -> None:
+    assert _function(name)[0](*(torch.tensor([value], dtype=torch.int32) for value in arguments)).item() == expected
+
+
+def test_all_of_libdevice_but_eight_names_is_known() -> None:
+    module = cuda_libdevice.__name__
+    names = [name for name, value in vars(cuda_libdevice).items() if getattr(value, "__module__", None) == module]
+    unknown = set[str]()
+    for name in names:
+        try:
+            _function(name)
+        except UsageError:
+            unknown.add(name)
+    assert len(names) > 150
+    assert unknown <= {"byte_perm", "brev", "rcp64h", "hiloint2double", "double2loint", "double2hiint", "yn", "jn"}
+
+
 def test_an_unsupported_function_is_named() -> None:
-    with interpret_kernels(), pytest.raises(UsageError, match=r"libdevice\.sinpi"):
+    with interpret_kernels(), pytest.raises(UsageError, match=r"libdevice\.rcp64h"):
         unknown[(1,)](torch.ones(1))
