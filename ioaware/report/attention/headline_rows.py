@@ -63,7 +63,8 @@ def headline_rows(measured: Sequence[Result] = ()) -> list[list[dict[str, Any]]]
     for printed in PRINTED:
         gflops, gbytes = counted(printed)
         rows.append(_row("GFLOP", printed, printed.gflops, gflops, None, "no counter"))
-        rows.append(_row("GB moved", printed, printed.gbytes, gbytes, hbm_gbytes(printed, measured)))
+        moved = hbm_gbytes(printed, measured)
+        rows.append(_row("GB moved", printed, printed.gbytes, gbytes, moved, _forward_alone(printed, measured)))
         rows.append(_row("ms", printed, printed.ms, None, milliseconds(printed, measured), _why_no_time(printed, measured)))
     for printed in BEYOND:
         rows.append(_row("GB moved", printed, None, None, hbm_gbytes(printed, measured)))
@@ -94,6 +95,13 @@ def milliseconds(printed: Printed, measured: Sequence[Result]) -> float | None:
     """Return measured ms, forward and backward."""
     times = [one.time_ns for one in _records(printed, measured) if one.time_ns is not None and one.status == "ok"]
     return sum(times) / 1e6 if len(times) == len(printed.cases) else None
+
+
+def _forward_alone(printed: Printed, measured: Sequence[Result]) -> str:
+    """Return the GB of the forward pass where the backward pass is not recorded."""
+    found = [one for one in _records(printed, measured) if one.target == printed.cases[0] and one.hbm]
+    moved = found[0].hbm.total_bytes if found and found[0].hbm else None
+    return NOT_MEASURED if moved is None else f"forward alone {significant(moved / 1e9, 4)}"
 
 
 def _why_no_time(printed: Printed, measured: Sequence[Result]) -> str:

@@ -45,6 +45,11 @@ def test_records_of_another_shape_are_not_taken() -> None:
     assert [row[4]["text"] for row in rows if row[0]["text"] == "ms"] == [NOT_MEASURED] * 4
 
 
+def test_a_forward_pass_without_its_backward_pass_is_named() -> None:
+    cells = [row[4]["text"] for row in headline_rows([record("standard")]) if row[1]["text"] == "standard"]
+    assert cells == ["no counter", "forward alone 4", NOT_MEASURED]
+
+
 def test_training_says_what_failed_and_what_is_not_measured() -> None:
     assert [row[3]["text"] for row in training_rows([])] == [NOT_MEASURED] * 2
     entries = (
