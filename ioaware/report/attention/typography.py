@@ -196,10 +196,17 @@ def _scripts(tokens: Sequence[Token], base: Run, depth: int) -> Run:
         if script is None:
             break
         sign_shown = "<mo>−</mo>" if minus else ""
-        shown = f"<{element}><mrow>{shown}</mrow><mrow>{sign_shown}{''.join(script.parts)}</mrow></{element}>"
+        parts = [*([sign_shown] if sign_shown else []), *script.parts]
+        shown = f"<{element}>{_row([shown])}{_row(parts)}</{element}>"
         end, relations = script.end, relations + 1
         symbols.append(sign)
     return Run([shown], end, symbols, relations) if end > base.end else base
+
+
+def _row(parts: Sequence[str]) -> str:
+    """Return the parts as one element."""
+    whole = "".join(parts)
+    return whole if len(parts) == 1 and whole.count("</m") == 1 else f"<mrow>{whole}</mrow>"
 
 
 def _script(tokens: Sequence[Token], at: int, depth: int) -> Run | None:

@@ -79,5 +79,5 @@ def _text(value: Attribute) -> str:
 
 
 def _short(value: float) -> str:
-    """Return a length in pixels with two digits after the point."""
-    return f"{value:.2f}".rstrip("0").rstrip(".")
+    """Return a length in pixels with one digit after the point."""
+    return f"{value:.1f}".removesuffix(".0")
