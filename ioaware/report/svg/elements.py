@@ -53,7 +53,8 @@ def element(name: str, children: Iterable[str] = (), **attributes: Attribute) ->
         for key, value in attributes.items()
         if value is not None
     )
-    return f"<{name}{written}>{''.join(children)}</{name}>"
+    inside = "".join(children)
+    return f"<{name}{written}>{inside}</{name}>" if inside else f"<{name}{written}/>"
 
 
 def text(words: str, x: float, y: float, anchor: str = "start", **attributes: Attribute) -> str:

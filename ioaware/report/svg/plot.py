@@ -56,8 +56,9 @@ def _panel(
     (x_low, x_high), (y_low, y_high) = cell_limits(cell), panel_limits(panel)
     across, up = scale(cell.x, x_low, x_high, 0, inner), scale(panel.y, y_low, y_high, height, 0)
     x_ticks, y_ticks = _apart(ticks(cell.x, x_low, x_high), across), panel_ticks(panel)
-    grid = [element("path", class_="grid", d=path([(across(x), 0), (across(x), height)])) for x, _ in x_ticks]
-    grid += [element("path", class_="grid", d=path([(0, up(y)), (inner, up(y))])) for y, _ in y_ticks]
+    lines = [path([(across(x), 0), (across(x), height)]) for x, _ in x_ticks]
+    lines += [path([(0, up(y)), (inner, up(y))]) for y, _ in y_ticks]
+    grid = [element("path", class_="grid", d="".join(lines))]
     guide = (
         []
         if panel.guide is None
