@@ -156,6 +156,7 @@ def test_predictions_committed_before_are_of_held_out_points(tmp_path: Path) -> 
     assert [one.params for one in before] == [{"seq_len": 3}]
 
 
+@pytest.mark.slow
 def test_a_study_is_predicted_before_it_is_measured(tmp_path: Path) -> None:
     study, path = tmp_path / "s.toml", tmp_path / "p.jsonl"
     params = 'params = { rows = 64, cols = 128, dtype = "float16" }'
