@@ -153,6 +153,10 @@ none is fitted:
    access whole. It has no formula, for the reason below.
 5. *Spilled registers* and *atomics*, counted: bytes that the compiler keeps in local memory, and that atomics send and return.
 
+Two more studies wait for a GPU: `scripts/foreign/h200-wide.toml` and `h200-compiled.toml`, 268 points of 134 targets of 15
+libraries and of PyTorch's compiler. Of these, 109 points are derived (`wide-derived.jsonl`) and the HBM bytes of 94 predicted
+(`ioaware/recorded/simulated/foreign.jsonl`), before anything of them was measured.
+
 The columns *counter* are the requested bytes, by `l1tex__m_xbar2l1tex_read_bytes` and `l1tex__m_l1tex2xbar_write_bytes`, over
 derive's elements. The terms after them are shares of derive's elements and add up to the difference. Without terms the two are
 equal.

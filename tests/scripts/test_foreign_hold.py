@@ -18,7 +18,11 @@ import pytest
 
 from ioaware.result import Launch, Result, total
 from ioaware.result_file import read_jsonl
+from ioaware.simulation.accuracy import point_key
+from ioaware.simulation.predictions import RECORDED, read_predictions
+from ioaware.sweep.study import find_study
 from ioaware.targets.loading import load_file
+from ioaware.targets.target import load_target
 
 ROOT = Path(__file__).parents[2]
 RECORDS = Path(str(files("ioaware"))) / "recorded" / "foreign"
@@ -147,6 +151,32 @@ def test_each_side_off_its_derived_sectors_is_listed_with_its_terms(hold: Module
         assert row.reads.why("L1 hits", row.tma)
     calm = replace(off[0], reads=replace(off[0].reads, passed=off[0].reads.sectors, atomics=0))
     assert "and 0 more" in " ".join(hold.against_sectors([calm]).split())
+
+
+def test_points_that_wait_for_a_gpu_are_of_their_study() -> None:
+    """Derived and predicted before they are measured, with the same requests."""
+    study = find_study(str(ROOT / "scripts" / "foreign" / "h200-wide.toml"))
+    points = {point_key(point.target, point.params) for point in study.points}
+    derived = {point_key(one.target, one.params): one for one in read_records("wide-derived")}
+    predicted = {point_key(one.target, one.params): one for one in read_predictions(RECORDED / "simulated" / "foreign.jsonl")}
+    assert derived.keys() | predicted.keys() <= points
+    assert not points & {point_key(one.target, one.params) for one in read_records("measured")}
+    for key, prediction in predicted.items():
+        launches = zip(derived[key].launches, prediction.launches, strict=True)
+        for said, simulated in launches:
+            assert said.kernel == simulated.kernel
+            assert said.requested is not None
+            assert simulated.requested_read_bytes in (said.requested.read_sector_bytes, said.requested.read_bytes)
+
+
+@pytest.mark.parametrize("name", ["h200-foreign", "h200-wide", "h200-compiled"])
+def test_points_of_the_studies_fit_their_targets(name: str) -> None:
+    """Each target exists and takes the parameters, at two sizes."""
+    points = find_study(str(ROOT / "scripts" / "foreign" / f"{name}.toml")).points
+    targets = {name: load_target(str(ROOT / name)) for name in dict.fromkeys(point.target for point in points)}
+    for point in points:
+        assert targets[point.target].resolve(point.params)
+    assert set(Counter(point.target for point in points).values()) == {2}
 
 
 def test_measured_records_have_bytes_and_no_times() -> None:
