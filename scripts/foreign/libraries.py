@@ -96,6 +96,12 @@ LIBRARIES = {
         "d42911f9b1a1f98289bb601c35c8151562603d74",
         "CUT_CROSS_ENTROPY",
     ),
+    "torch_compiled": Library(
+        "torch_compiled.py",
+        "PyTorch's compiler",
+        "pytorch/pytorch",
+        "cf30153c4c131c8164ee7798e5022d810682e2cb",
+    ),
     "flag_gems_pointwise": Library("gems_pointwise.py", *GEMS),
     "flag_gems_reductions": Library("gems_reductions.py", *GEMS),
     "flag_gems_tensors": Library("gems_tensors.py", *GEMS),
