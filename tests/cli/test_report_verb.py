@@ -5,16 +5,15 @@ Refusals come before any work.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
 from tests.support import SUPPORT
+from tests.support.page_data import page_data
 
 TARGETS = SUPPORT / "targets/derived_targets.py"
 
@@ -32,13 +31,9 @@ def page(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     return write
 
 
-def data(html: str) -> dict[str, Any]:
-    return json.loads(html.split('id="data">')[1].split("</script>")[0])
-
-
 def test_several_launches_with_operators_of_torch(page) -> None:
     html = page(f"{TARGETS}:one_launch_each", "-p", "n=100", "--over", "n=1..1k")
-    figures = data(html)
+    figures = page_data(html)
     assert set(figures) == {"bytes", "over", "launches"}  # without matrix product there is no roofline
     assert len(figures["launches"]["rows"]) == 4  # three launches and one torch operator
     curve = {row[3]: row[4] for row in figures["over"]["rows"] if row[2] == "requested"}
@@ -77,7 +72,7 @@ def test_refusals(arguments: list[str], message: str, tmp_path: Path, capsys: py
 
 def test_two_versions(page) -> None:
     html = page("--compare", f"{TARGETS}:flat", f"{TARGETS}:half", "--no-source")
-    assert set(data(html)) >= {"bytes"}
+    assert set(page_data(html)) >= {"bytes"}
     assert "B ÷ A" in html
 
 

@@ -119,11 +119,15 @@ def figure_data(shown: Shown) -> dict[str, Any]:
 def _shared(data: dict[str, Any]) -> dict[str, Any]:
     """Return a figure's data with each repeated text as a row number.
 
-    The number is that of the first row that has the text. The script puts the text back.
+    The number is that of the first row that has the text. Names of series are numbers, too. The script puts the texts back.
     """
     first: dict[str, int] = {}
     rows: list[list[Any]] = [[*row[:-1], _once(first, number, row[-1])] for number, row in enumerate(data["rows"])]
-    return data | {"rows": rows}
+    if data["kind"] == "bars":
+        return data | {"rows": rows}
+    names = list(dict.fromkeys(row[2] for row in rows))
+    numbers = {name: number for number, name in enumerate(names)}
+    return data | {"names": names, "rows": [[*row[:2], numbers[row[2]], *row[3:]] for row in rows]}
 
 
 def _once(first: dict[str, int], number: int, text: str) -> str | int:

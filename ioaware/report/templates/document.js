@@ -2,6 +2,10 @@
 (() => {
   const figures = JSON.parse(document.getElementById("data").textContent);
   // A text that an earlier row has is written as that row's number.
+  Object.values(figures).filter((figure) => figure.names).forEach((figure) => {
+    figure.rows.forEach((row) => { row[2] = figure.names[row[2]]; });
+    delete figure.names;
+  });
   Object.values(figures).forEach(({ rows }) => rows.forEach((row) => { if (typeof row.at(-1) === "number") row[row.length - 1] = rows[row.at(-1)].at(-1); }));
   const tip = document.getElementById("tip");
   const SVG = "http://www.w3.org/2000/svg";

@@ -5,9 +5,7 @@ The tests cover points along a parameter, deviations and missing points.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,10 +18,7 @@ from ioaware.result import Result, Traffic
 from ioaware.sweep.points import make_point
 from ioaware.sweep.store import Store
 from tests.support.hostile_texts import PAYLOADS, RAW_NEVER, Structure
-
-
-def data(page: str) -> dict[str, Any]:
-    return json.loads(page.split('id="data">')[1].split("</script>")[0])
+from tests.support.page_data import page_data
 
 
 def measured(n: int, extra: int = 0) -> Result:
@@ -45,7 +40,7 @@ def store(tmp_path: Path) -> Path:
 
 def test_measured_points_are_shown_with_their_predictions(store: Path) -> None:
     page = render(document_of(store, None))
-    rows = data(page)["target0"]["rows"]
+    rows = page_data(page)["target0"]["rows"]
     assert {row[3] for row in rows if row[2] == "requested, measure"} == {256, 512, 1024}
     assert {row[3] for row in rows if row[2] == "requested, predict"} == {256, 512, 1024}
     assert "6 points of 1 targets" in page

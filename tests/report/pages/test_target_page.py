@@ -5,7 +5,6 @@ Unusual targets are tested too.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +27,7 @@ from ioaware.report.pages.shared_lines import SharedBytes, SharedLines
 from ioaware.report.pages.target_page import target_page
 from ioaware.result import Launch, Result, Traffic
 from tests.support.hostile_texts import PAYLOADS, RAW_NEVER, Structure
+from tests.support.page_data import page_data
 
 ZERO = Count(Integer(0))
 
@@ -102,7 +102,7 @@ def test_the_policy_admits_this_style_and_this_script_alone() -> None:
 
 def test_the_data_of_every_figure_are_in_the_page() -> None:
     page = render(target_page(findings(["n", "m"])))
-    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    data = page_data(page)
     assert set(data) == {"bytes", "over", "roofline", "launches"} == set(re.findall(r'data-figure="(\w+)"', page))
     assert ["requested by the kernels", 512, "512 B (4.00×)"] in [
         [row[0], row[1], " ".join(row[2].split())] for row in data["bytes"]["rows"]
