@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from itertools import pairwise
 from pathlib import Path
@@ -59,6 +60,20 @@ def test_a_larger_cache_never_hits_less_and_a_longer_distance_never_more() -> No
 def test_lines_of_a_mask(mask: int, lines: int) -> None:
     assert lines_of(mask) == lines
     assert LINE_BYTES == 128
+
+
+def test_the_parameters_give_the_recorded_misses_of_slices_that_are_read_again() -> None:
+    record = Path(ioaware.__file__).parent / "recorded" / "l1" / "h200-l1.json"
+    probes = [one for one in json.loads(record.read_text())["launches"] if one.get("probe") == "reread"]
+    squares: list[float] = []
+    for one in probes:
+        slice_bytes = one["slice_kib"] << 10
+        missed = (one["requested_read_bytes"] / (slice_bytes * one["programs"]) - 1) / 3
+        shape = L1Shape((256 << 10) - int(one["config_bytes"]), L1_OF_H200)
+        hit = float(shape.hit_shares(np.array([slice_bytes // LINE_BYTES]))[0])
+        squares.append((1 - hit - missed) ** 2)
+    assert len(squares) == 40
+    assert (sum(squares) / len(squares)) ** 0.5 < 0.05
 
 
 NORM = """
