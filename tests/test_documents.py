@@ -166,7 +166,7 @@ def test_the_numbers_of_agreement_are_the_same_wherever_they_are_quoted() -> Non
     (kernels, exact, equal) = re.findall(
         r"\*\*(\d+) kernels: (\d+) exact.*?Of the exact ones (\d+) equal their trace", coverage
     )[0]
-    (third_party, launches) = re.findall(r"^(\d+) kernels, (\d+) launches", counters, re.MULTILINE)[0]
+    (third_party, launches) = re.findall(r"^(\d+) kernels of \d+ libraries, (\d+) launches", counters, re.MULTILINE)[0]
     (same, totals) = re.findall(r"derived against counted: (\d+) of (\d+) equal to the last sector", counters)[0]
     assert f"**{equal} of {exact}** exact formulas" in quoted[0]
     assert f"**{same} of {totals}** sector totals of {third_party} third-party kernels" in quoted[0]

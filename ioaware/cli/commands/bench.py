@@ -108,7 +108,7 @@ def bench(
     """
     _refuse_options_of_others(subject)
     if not rounds and subject not in MULTI_GPU:
-        raise UsageError(f"bench {subject} needs at least one round", "0 rounds only count bytes, in context-parallel.")
+        raise UsageError(f"bench {subject} needs --rounds of at least 1", "0 rounds only count bytes, in context-parallel.")
     if subject == "training":
         from ioaware.cli.training_bench import bench_training
 
