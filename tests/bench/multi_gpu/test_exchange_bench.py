@@ -186,7 +186,7 @@ def test_answers_become_records_in_the_points_order() -> None:
         (["nvlink", "--gpus", "4"], 5, "needs 4 GPUs"),
         (["context-parallel", "--kv-len", "9"], 2, "has no --kv-len: it belongs to bench attention"),
         (["attention", "--gpus", "2"], 2, "has no --gpus: it belongs to bench context-parallel and nvlink"),
-        (["attention", "--rounds", "0"], 2, "at least one round"),
+        (["attention", "--rounds", "0"], 2, "needs --rounds of at least 1"),
     ],
 )
 def test_bad_options_and_no_gpus(
