@@ -85,7 +85,7 @@ def l1_reads(
     ]
     accessed, served = _replay(events, shape)
     share = sm_of.size / max(1, int(np.count_nonzero(kept)))
-    return L1Reads(round(accessed * share), round(served * share))
+    return L1Reads(*(round(one * share / SECTOR_BYTES) * SECTOR_BYTES for one in (accessed, served)))
 
 
 def _takes_part(touch: Touch, through: bool) -> bool:

@@ -21,6 +21,7 @@ from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autotuning import Override
 from ioaware.machine import Machine
+from ioaware.machine.model import SECTOR_BYTES
 from ioaware.machine.occupancy import Occupancy, l1_bytes, occupancy
 from ioaware.result import Launch, ParamValue, Result, Traffic
 from ioaware.simulation.l1 import L1Shape
@@ -31,7 +32,6 @@ from ioaware.simulation.sequence import LaunchPlan, LaunchTraffic, run
 from ioaware.simulation.simulation_result import LaunchSimulation, Range, Simulated
 from ioaware.targets.target import Target
 
-SECTOR_BYTES = 32
 SENSITIVE = 0.05
 """A range wider than this share of the number causes a warning."""
 DEFAULT_WARPS = 4

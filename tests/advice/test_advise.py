@@ -16,6 +16,7 @@ from ioaware.advice.advice_result import Choice, rank
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
 from ioaware.errors import UsageError
+from ioaware.machine.model import SECTOR_BYTES
 from ioaware.machine.time_bound import TimeBound
 from ioaware.result import Traffic
 
@@ -106,7 +107,8 @@ def test_a_planted_worse_configuration_ranks_lower(file: Path, tmp_path: Path, m
     }
     assert found.best.change["matmul_kernel:GROUP_SIZE_M"] > 1
     assert found.best.hbm_bytes < 0.8 * groups[1].hbm_bytes
-    assert {one.requested_bytes for one in groups.values()} == {found.best.requested_bytes}
+    assert found.best.requested_bytes < groups[1].requested_bytes  # programs of one SM share A in its L1
+    assert found.best.requested_bytes % SECTOR_BYTES == 0
 
 
 def test_a_group_that_is_no_order_is_rejected(file: Path) -> None:

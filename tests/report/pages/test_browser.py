@@ -66,7 +66,7 @@ page.onload = async () => {
     found.kept = rings();
     key(area, "Escape");
     found.left = rings();
-    const figure = area.closest("figure"), toggle = figure.querySelector(".legend button");
+    const figure = area.closest("figure") ?? words.createElement("figure"), toggle = figure.querySelector(".legend button");
     if (toggle) {
       const drawn = [...figure.querySelectorAll("[data-s]")], names = JSON.parse(toggle.parentElement.dataset.series);
       const gone = () => drawn.filter((one) => one.style.display === "none").length;
