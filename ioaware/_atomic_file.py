@@ -70,6 +70,18 @@ def make_directory(path: Path) -> None:
     check_writable(path / ".any")
 
 
+def append_line(path: Path, line: str) -> None:
+    """Append a line, durable on return. Raises `WriteError` when it cannot be written."""
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+            file.flush()
+            if path.is_file():
+                os.fsync(file.fileno())
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
 def cannot_write(path: Path, error: OSError) -> WriteError:
     """Return the one error for an output that cannot be written."""
     return WriteError(f"{path}: cannot be written ({error.strerror or error})", REMEDY)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ioaware._atomic_file import atomic_write, check_writable, make_directory
+from ioaware._atomic_file import append_line, atomic_write, check_writable, make_directory
 from ioaware.errors import WriteError
 
 
@@ -128,3 +128,12 @@ def test_check_writable_refuses_impossible_paths(tmp_path: Path) -> None:
         make_directory(tmp_path / "file" / "directory")
     make_directory(tmp_path / "new" / "directory")
     assert list((tmp_path / "new" / "directory").iterdir()) == []
+
+
+def test_lines_are_appended(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    append_line(path, "one")
+    append_line(path, "two")
+    assert path.read_text() == "one\ntwo\n"
+    with pytest.raises(WriteError, match="cannot be written"):
+        append_line(tmp_path, "one")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from ioaware import strict_json
-from ioaware._atomic_file import cannot_write, check_writable
+from ioaware._atomic_file import append_line, cannot_write, check_writable
 from ioaware.bench.attention_points import Point
 from ioaware.errors import DataError, UsageError
 
@@ -123,15 +123,7 @@ def _numbers(values: Sequence[object]) -> tuple[float, ...]:
 
 def append(path: Path, record: Record) -> None:
     """Append a line, durable on return. Raises `WriteError` when it cannot be written."""
-    line = strict_json.dumps(record.to_dict()) + "\n"
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(line)
-            file.flush()
-            if path.is_file():
-                os.fsync(file.fileno())
-    except OSError as error:
-        raise cannot_write(path, error) from error
+    append_line(path, strict_json.dumps(record.to_dict()))
 
 
 def read(path: Path) -> list[Record]:

@@ -64,11 +64,6 @@ Its records are kept when it ends, and all of them are lost with it.
 TAIL_CHARACTERS = 1500
 SHOWN_FAILURES = 8
 TRACED = "torch_compiled.py:"
-SHARE = 24
-"""Points of one profiled process.
-
-Its records are kept when it ends, and all of them are lost with it.
-"""
 NOTES = (
     "bytes alone: not timed, the output not checked, torch's own kernels not counted",
     "caches are flushed before each kernel: what a kernel leaves in the L2 does not serve the next one",

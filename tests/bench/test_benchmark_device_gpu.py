@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ioaware.errors import MachineError
-from ioaware.measurement.nvml import load_nvml, open_gpu
+from tests.support.gpu import NEEDS_GPU
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,17 +26,7 @@ CU_LIMIT_PERSISTING_L2_CACHE_SIZE, ACCESS_POLICY_WINDOW = 6, 1
 NORMAL, PERSISTING = 0, 2
 
 
-def reason_to_skip() -> str:
-    """Return why this machine cannot measure, or "" if it can."""
-    try:
-        open_gpu(load_nvml())
-    except MachineError as error:
-        return error.what
-    return ""
-
-
-WHY = reason_to_skip()
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(WHY), reason=WHY or "a GPU is here")]
+pytestmark = NEEDS_GPU
 
 
 class AccessPolicyWindow(ctypes.Structure):

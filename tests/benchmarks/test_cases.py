@@ -12,24 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ioaware.cases import CASES
-from ioaware.errors import MachineError
-from ioaware.measurement.nvml import load_nvml, open_gpu
+from tests.support.gpu import NEEDS_GPU
 
 if TYPE_CHECKING:
     from ioaware.bench.benchmark_plugin import GpuBenchmark
 
 
-def reason_to_skip() -> str:
-    """Return why this machine cannot measure, or "" if it can."""
-    try:
-        open_gpu(load_nvml())
-    except MachineError as error:
-        return error.what
-    return ""
-
-
-WHY = reason_to_skip()
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(WHY), reason=WHY or "a GPU is here")]
+pytestmark = NEEDS_GPU
 
 
 SIZES = {"batch": "4", "heads": "16", "kv_heads": "4"}

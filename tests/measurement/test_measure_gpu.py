@@ -8,29 +8,20 @@ from typing import Any
 
 import pytest
 
-from ioaware.errors import MachineError, UsageError
+from ioaware.errors import UsageError
 from ioaware.measurement.doctor import examine
 from ioaware.measurement.measure import Options, measure
-from ioaware.measurement.nvml import load_nvml, open_gpu
 from ioaware.prediction import predict
 from ioaware.result import Result
 from ioaware.result_file import encode
 from tests.support import SUPPORT
+from tests.support.gpu import NEEDS_GPU
 
 TARGETS = SUPPORT / "targets/measured_targets.py"
 CASES = ("standard", "flash1", "flash2")
 
 
-def reason_to_skip() -> str:
-    """Return why this machine cannot measure, or "" if it can."""
-    try:
-        open_gpu(load_nvml())
-    except MachineError as error:
-        return error.what
-    return ""
-
-
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip() or "a GPU is here")]
+pytestmark = NEEDS_GPU
 
 
 def measure_target(target: str, *, options: Options | None = None, **params: Any) -> Result:

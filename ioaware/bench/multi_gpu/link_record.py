@@ -6,14 +6,13 @@ is one way to do it, with its time in every round and the bytes that each GPU se
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from ioaware import strict_json
-from ioaware._atomic_file import cannot_write, check_writable
+from ioaware._atomic_file import append_line, check_writable
 from ioaware.errors import DataError, MachineError, UsageError
 from ioaware.measurement.nvlink import LinkBytes
 
@@ -86,14 +85,7 @@ class ExchangeRecord:
 
 def append_exchange(path: Path, record: ExchangeRecord) -> None:
     """Append a line, durable on return. Raises `WriteError` when it cannot be written."""
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(strict_json.dumps(record.to_dict()) + "\n")
-            file.flush()
-            if path.is_file():
-                os.fsync(file.fileno())
-    except OSError as error:
-        raise cannot_write(path, error) from error
+    append_line(path, strict_json.dumps(record.to_dict()))
 
 
 def read_exchanges(path: Path) -> list[ExchangeRecord]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ioaware import strict_json
-from ioaware._atomic_file import cannot_write
+from ioaware._atomic_file import append_line
 from ioaware.errors import DataError
 
 SCHEMA = 1
@@ -78,13 +78,8 @@ class TrainingRecord:
 
 
 def append_training(path: Path, record: TrainingRecord) -> None:
-    """Append a line. Raises `WriteError` when it cannot be written."""
-    line = strict_json.dumps(record.to_dict()) + "\n"
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(line)
-    except OSError as error:
-        raise cannot_write(path, error) from error
+    """Append a line, durable on return. Raises `WriteError` when it cannot be written."""
+    append_line(path, strict_json.dumps(record.to_dict()))
 
 
 def read_training(path: Path) -> Sequence[TrainingRecord]:
