@@ -34,9 +34,14 @@ pytestmark = [
 
 
 def calls(dtype: str) -> list[dict[str, Any]]:
+    """Return all shapes in bfloat16, and a plain and a ragged one in float16.
+
+    Why: each shape compiles its own kernels, and the transfers know bytes alone.
+    """
+    shapes = SHAPES if dtype == "bfloat16" else SHAPES[:2]
     found: list[dict[str, Any]] = [
         {"sizes": {**SIZES, **shape}, "method": method, "causal": causal, "dtype": dtype}
-        for method, causal, shape in itertools.product(METHODS, (False, True), SHAPES)
+        for method, causal, shape in itertools.product(METHODS, (False, True), shapes)
     ]
     one_row: list[dict[str, Any]] = [
         {"sizes": {**SIZES, **SHAPES[1]}, "method": "square", "causal": causal, "grid": (1, RANKS), "dtype": dtype}

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -16,10 +15,10 @@ import torch
 import torch.distributed as dist
 
 from ioaware.errors import MachineError
+from ioaware.kernels.attention.distributed.deadline import Deadline
 
 Message = tuple[int, torch.Tensor]
 """A rank of the group, and a contiguous tensor to send to it or to fill from it."""
-POLL_S = 0.0002
 ABORT_S = 20.0
 """Longest wait until a group whose transfer failed has released its GPU."""
 
@@ -59,11 +58,7 @@ class Transfers:
         peers = tuple(sorted({peer for peer, _ in (*sends, *receives)}))
         if not ops:
             return Pending(self, (), peers)
-        tensors = tuple(op.tensor for op in ops)
-        try:
-            return Pending(self, tuple(dist.batch_isend_irecv(ops)), peers, tensors)
-        except (RuntimeError, ValueError) as error:
-            raise self.failure(peers, error) from error
+        return self._start(lambda: dist.batch_isend_irecv(ops), peers, tuple(op.tensor for op in ops))
 
     def gather_numbers(self, numbers: Sequence[int]) -> list[list[int]]:
         """Return the integers of every rank, in the ranks' order.
@@ -73,12 +68,33 @@ class Transfers:
         mine = torch.tensor(list(numbers), dtype=torch.int64, device=self.device or "cpu")
         everyone = [torch.empty_like(mine) for _ in range(self.ranks)]
         peers = tuple(peer for peer in range(self.ranks) if peer != self.rank)
-        try:
+
+        def gather() -> list[dist.Work]:
             work = dist.all_gather(everyone, mine, group=self.group, async_op=True)
-            Pending(self, (work,) if work else (), peers, (mine, *everyone)).wait()
+            return [work] if work else []
+
+        self._start(gather, peers, (mine, *everyone)).wait()
+        try:
             return [received.tolist() for received in everyone]
-        except (RuntimeError, ValueError) as error:
+        except RuntimeError as error:
             raise self.failure(peers, error) from error
+
+    def _start(
+        self, start: Callable[[], Sequence[dist.Work]], peers: tuple[int, ...], tensors: tuple[torch.Tensor, ...]
+    ) -> Pending:
+        """Start transfers; on NCCL the time limit counts from here."""
+        limited = self.timeout_s is not None and self.device is not None
+        deadline = Deadline(self.timeout_s or 0.0, self.abort) if limited else None
+        try:
+            works = tuple(start())
+        except (RuntimeError, ValueError) as error:
+            if deadline:
+                deadline.cancel()
+            late = RuntimeError(deadline.reason) if deadline and deadline.expired else error
+            raise self.failure(peers, late) from error
+        if deadline:
+            deadline.works = works
+        return Pending(self, works, peers, tensors, deadline)
 
     def failure(self, peers: Sequence[int], error: Exception) -> MachineError:
         """Return the error of a transfer with these ranks that did not complete."""
@@ -115,6 +131,8 @@ class Pending:
     tensors: tuple[torch.Tensor, ...] = ()
     """What they read and write, which must not be freed before they have ended."""
 
+    deadline: Deadline | None = None
+
     def wait(self) -> None:
         """Wait until all have completed.
 
@@ -124,24 +142,12 @@ class Pending:
         """
         limit = self.transfers.timeout_s
         try:
-            if limit is not None and self.transfers.device:
-                self._poll(limit)
+            if self.deadline:
+                self.deadline.wait()
             for work in self.works:
-                if limit is None or self.transfers.device:
+                if limit is None or self.deadline:
                     work.wait()
                 else:
                     work.wait(timedelta(seconds=limit))
         except RuntimeError as error:
             raise self.transfers.failure(self.peers, error) from error
-
-    def _poll(self, limit_s: float) -> None:
-        """Wait on the host until all have completed.
-
-        Why not `Work.wait(timeout)`: after its limit NCCL's watchdog may end the whole process before the caller sees an error.
-        """
-        deadline = time.monotonic() + limit_s
-        while not all(work.is_completed() for work in self.works):
-            if time.monotonic() > deadline:
-                self.transfers.abort()
-                raise RuntimeError(f"not complete after {limit_s:g} s")
-            time.sleep(POLL_S)
