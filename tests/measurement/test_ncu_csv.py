@@ -118,6 +118,14 @@ def test_prefixed_units_are_decimal(metric: str, unit: str, text: str, value: in
     assert read_table(changed, METRICS).rows[0].values[metric] == value
 
 
+@pytest.mark.parametrize("unit", ["inst", "register/thread", "sector"])
+def test_counts_have_the_unit_of_what_is_counted(unit: str) -> None:
+    """ncu 2025.3 gives the unit "inst" to instructions that access shared memory."""
+    name = kernel_attribution.REGISTERS
+    changed = edit_table(both(cell(1, name, unit), *(cell(row, name, "4,096") for row in range(2, 6))))
+    assert read_table(changed, METRICS).rows[0].values[name] == 4096
+
+
 def test_messages_around_the_table_are_skipped() -> None:
     assert len(read_table(f"{REAL}==WARNING== something, printed late\n", METRICS).rows) == 4
 

@@ -32,7 +32,7 @@ UNITS: Mapping[Dimension, Mapping[str, Decimal]] = {
         for units, power in ((("ns", "nsecond"), 0), (("us", "usecond"), 3), (("ms", "msecond"), 6), (("s", "second"), 9))
         for unit in units
     },
-    "count": dict.fromkeys(("", "register/thread", "sector"), Decimal(1)),
+    "count": dict.fromkeys(("", "register/thread", "sector", "inst", "wavefront", "cycle"), Decimal(1)),
 }
 
 _PLAIN = re.compile(r"\d+(\.\d+)?")
