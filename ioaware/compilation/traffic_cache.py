@@ -76,7 +76,7 @@ def keep(name: str, kernel: KernelTraffic) -> None:
         "nodes": nodes,
         "counts": [next(at) if count else None for count in counts],
         "accesses": [
-            [a.kind, a.operation, a.tensor, a.element_bytes, a.frames, a.exact, a.sectors_exact, a.notes]
+            [a.kind, a.operation, a.tensor, a.element_bytes, a.frames, a.exact, a.sectors_exact, a.notes, a.beyond]
             for a in kernel.accesses
         ],
         "kernel": [kernel.kernel, kernel.exact, kernel.sectors_exact, kernel.notes],
@@ -90,9 +90,9 @@ def _from_data(data: Any) -> KernelTraffic:
     made = from_nodes(data["nodes"])
     counts = iter([None if place is None else Count(made[place]) for place in data["counts"]])
     accesses: list[Access] = []
-    for kind, operation, tensor, element_bytes, frames, exact, sectors_exact, notes in data["accesses"]:
+    for kind, operation, tensor, element_bytes, frames, exact, sectors_exact, notes, beyond in data["accesses"]:
         elements, executions, sectors = next(counts), next(counts), next(counts)
-        rest: Any = (elements, element_bytes, executions, sectors, tuple(frames), exact, sectors_exact, tuple(notes))
+        rest: Any = (elements, element_bytes, executions, sectors, tuple(frames), exact, sectors_exact, tuple(notes), beyond)
         accesses.append(Access(kind, operation, tensor, *rest))
     name, exact, sectors_exact, notes = data["kernel"]
     reads, writes, atomics, flops, read_sectors, write_sectors, *values = counts

@@ -109,6 +109,7 @@ class AnnotatedSource:
             "share": cost.share,
             "formula": str(line.bytes),
             "executions": [str(count) for count in line.executions],
+            **({"beyond": line.beyond} if line.beyond else {}),
         }
 
 
@@ -121,4 +122,5 @@ def _formula(line: Line) -> str:
 
     Empty for a line without any.
     """
-    return f"{line.kinds} {line.bytes} bytes" if line.accesses else ""
+    beyond = f", beyond {line.beyond}" if line.beyond else ""
+    return f"{line.kinds} {line.bytes} bytes{beyond}" if line.accesses else ""

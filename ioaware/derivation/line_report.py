@@ -43,6 +43,11 @@ class Line:
         return tuple(dict.fromkeys(access.executions for access in self.accesses))
 
     @property
+    def beyond(self) -> str:
+        """Tensors that the instructions leave, and when; empty for none."""
+        return "; ".join(dict.fromkeys(access.beyond for access in self.accesses if access.beyond))
+
+    @property
     def kinds(self) -> str:
         """`reads`, `writes`, `atomics`, or several of them."""
         return ", ".join(KINDS[kind] for kind in KINDS if any(access.kind == kind for access in self.accesses))

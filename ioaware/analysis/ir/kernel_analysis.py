@@ -209,8 +209,9 @@ class Counting:
             differing |= any(map(varies, named))
             of_lanes = self.caveats(touch, [*undecided, *data], named)
             of_sectors = self.sector_caveats(touch, touched)
-            accesses.append(self.access(touch, lanes, executions, touched, of_lanes, of_sectors))
-            caveats += (*of_lanes, *of_sectors, *self.beyond_memory(touch), *written_in_part(touch, self.stores(touch)))
+            beyond = self.beyond_memory(touch)
+            accesses.append(replace(self.access(touch, lanes, executions, touched, of_lanes, of_sectors), beyond=beyond))
+            caveats += (*of_lanes, *of_sectors, *_beyond(touch, beyond), *written_in_part(touch, self.stores(touch)))
             sectors[touch.kind] += touched
         products: list[Counted] = []
         for product in self.walk.record.products:
@@ -244,20 +245,18 @@ class Counting:
         placed = self.merged_loops((poly(amount),), kept)
         return [(where.values[0], where.scopes, where.programs) for where in placed], bool(undecided)
 
-    def beyond_memory(self, touch: Touch) -> tuple[Caveat, ...]:
-        """Return a remark on an access that leaves its tensor at some sizes.
+    def beyond_memory(self, touch: Touch) -> str:
+        """Return the tensor that an access leaves, and when; empty for none.
 
         Its bytes are counted anyway.
         """
         argument = self.arguments.get(touch.target.argument)
         if not isinstance(argument, Pointer) or argument.size_bytes is None:
-            return ()
+            return ""
         target = replace(touch.target, offset=substitute(touch.target.offset, self.grid.sizes))
-        condition = when_beyond(replace(touch, target=target), from_sympy(argument.size_bytes))
-        if condition is None:
-            return ()
-        rest = f"beyond {argument.tensor or argument.name} {condition}"
-        return (Caveat(touch.operation, _line(touch), "reaches", "reach", rest),)
+        mask = substitute(touch.mask, self.grid.sizes)
+        condition = when_beyond(replace(touch, target=target, mask=mask), from_sympy(argument.size_bytes))
+        return "" if condition is None else f"{argument.tensor or argument.name} {condition}"
 
     def stores(self, touch: Touch) -> int:
         """Return how many stores of the kernel write to the tensor of an access."""
@@ -352,6 +351,10 @@ def written_in_part(touch: Touch, stores: int) -> tuple[Caveat, ...]:
         return ()
     rest = f"lanes lie {apart} bytes apart, and a counter that merges or splits such writes differs"
     return (Caveat(touch.operation, _line(touch), "are written in part:", "are written in part:", rest, "sectors of "),)
+
+
+def _beyond(touch: Touch, where: str) -> tuple[Caveat, ...]:
+    return (Caveat(touch.operation, _line(touch), "reaches", "reach", f"beyond {where}"),) if where else ()
 
 
 def _line(touch: Touch) -> str:

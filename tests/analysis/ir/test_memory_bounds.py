@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 
 from ioaware.derivation.derive import derive
+from ioaware.derivation.line_report import explain
 from ioaware.targets.target import load_target
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
@@ -37,6 +38,47 @@ def rows_of_a_matrix(x, out, columns, B: tl.constexpr):
     for start in range(0, columns, B):
         at = row * columns + start + tl.arange(0, B)
         tl.store(out + at, tl.load(x + at))
+
+
+@triton.jit
+def too_wide(x, out, n, B: tl.constexpr, MORE: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(out + at, tl.load(x + at, mask=at < n + MORE), mask=at < n)
+
+
+@triton.jit
+def masked_tile(x, out, rows, columns, stride, MORE: tl.constexpr, B: tl.constexpr):
+    row = tl.program_id(0) * B + tl.arange(0, B)
+    for start in range(0, columns, B):
+        column = start + tl.arange(0, B)
+        at = row[:, None] * stride + column[None, :]
+        inside = (row[:, None] < rows) & (column[None, :] < columns + MORE)
+        tl.store(out + at, tl.load(x + at, mask=inside), mask=inside & (column[None, :] < columns))
+
+
+def too_far(n: int = 1024, device: str = "cuda") -> torch.Tensor:
+    x = torch.zeros(n, device=device)
+    out = torch.empty_like(x)
+    too_wide[(triton.cdiv(n, 256),)](x, out, n, B=256, MORE=3)
+    return out
+
+
+def exactly_far(n: int = 1024, device: str = "cuda") -> torch.Tensor:
+    x = torch.zeros(n + 3, device=device)
+    out = torch.empty_like(x)
+    too_wide[(triton.cdiv(n, 256),)](x, out, n, B=256, MORE=3)
+    return out
+
+
+def tile(rows: int = 40, columns: int = 48, more: int = 0, device: str = "cuda") -> torch.Tensor:
+    x = torch.zeros(rows, columns, device=device)
+    out = torch.empty_like(x)
+    masked_tile[(triton.cdiv(rows, 16),)](x, out, rows, columns, x.stride(0), MORE=more, B=16)
+    return out
+
+
+def wide_tile(rows: int = 40, columns: int = 48, device: str = "cuda") -> torch.Tensor:
+    return tile(rows, columns, 1, device)
 
 
 def unmasked(n: int = 1024, device: str = "cuda") -> torch.Tensor:
@@ -102,3 +144,22 @@ def test_the_last_row_reaches_past_its_end() -> None:
     notes = beyond(matrix)
     assert len(notes) == 2
     assert all("unless" in note for note in notes)
+
+
+def test_a_mask_that_is_too_wide_holds_for_multiples_of_the_block() -> None:
+    (note,) = beyond(too_far)
+    assert note.endswith("reaches beyond x unless n % 256 == 0")
+    assert not beyond(exactly_far)
+
+
+def test_the_last_row_of_a_tile_reaches_past_the_end() -> None:
+    (note,) = beyond(wide_tile)
+    assert note.endswith("reaches beyond x unless columns % 16 == 0")
+    assert not beyond(tile)
+
+
+def test_explain_marks_the_line() -> None:
+    (kernel,) = explain(derive(load_target(too_far), {}, machine_code=False))
+    marked = [(line.text.strip(), line.beyond) for section in kernel.sections for line in section.lines if line.beyond]
+    assert [where for _, where in marked] == ["x unless n % 256 == 0"]
+    assert "mask=at < n + MORE" in marked[0][0]

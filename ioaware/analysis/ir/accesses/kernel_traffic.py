@@ -110,7 +110,8 @@ class Access:
     `elements` counts active lanes.
 
     `sectors` counts the 32-byte sectors of each execution; None for atomics and where they depend on data. `executions` is how
-    often the launch runs it. `frames` are `file:line`, the instruction's own line first, then its callers.
+    often the launch runs it. `frames` are `file:line`, the instruction's own line first, then its callers. `beyond` says when
+    it leaves its tensor, as `x unless n % 256 == 0`.
     """
 
     kind: AccessKind
@@ -124,6 +125,7 @@ class Access:
     exact: bool = True
     sectors_exact: bool = True
     notes: tuple[str, ...] = ()
+    beyond: str = ""
 
     @cached_property
     def bytes(self) -> Count:

@@ -99,6 +99,8 @@ def _text(source: AnnotatedSource, verbose: bool) -> Iterator[RenderableType]:
                     times = " and ".join(brief(count.expr, verbose=verbose) for count in line.executions)
                     formula = brief(line.bytes.expr, verbose=verbose)
                     yield Text(printable(f"{_margin(line)}{line.kinds} {formula} bytes; runs {times} times"))
+                if line.beyond:
+                    yield Text(printable(f"{_margin(line)}reaches beyond {line.beyond}"))
         for access in kernel.unplaced:
             yield Text(printable(f"{access.operation} of {access.tensor}: {brief(access.bytes.expr, verbose=verbose)} bytes"))
     notes = list(remarks(result, verbose=verbose, floor=False))
