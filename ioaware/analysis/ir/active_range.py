@@ -102,7 +102,7 @@ def _bounded(indices: Sequence[Symbol], tests: Sequence[tuple[Slopes, Poly]], sl
 
 
 def _scaled(step: Poly, low: Poly, high: Poly) -> Interval | None:
-    """Return the ends of a multiple of a value; None where the sign of `step` is unknown."""
+    """Return the ends of a multiple; None where the sign of `step` is unknown."""
     if nonnegative(step):
         return step * low, step * high
     return (step * high, step * low) if nonnegative(-step) else None
@@ -118,7 +118,7 @@ def _inner(indices: Sequence[Symbol], slopes: Slopes) -> Slopes | None:
 
 
 def _every_integer(slopes: Slopes) -> Interval | None:
-    """Return the ends of a sum of indices that takes every integer between them.
+    """Return the ends of a sum of indices that takes every integer between.
 
     It does where each slope is at most one more than what the finer indices reach, as digits of a number are.
     """

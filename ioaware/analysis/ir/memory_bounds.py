@@ -36,13 +36,16 @@ def when_beyond(touch: Touch, size_bytes: Poly) -> str | None:
 
 
 def _no_more_than(last: Poly, size: Poly) -> str:
-    """Return last <= size as text: a minimum is no more than it where one of its arguments is."""
+    """Return last <= size as text.
+
+    A minimum is no more than the size where one of its arguments is.
+    """
     possible = [each for each in _without_minima(last) if not nonnegative(each - size - 1)]
     return " or ".join(dict.fromkeys(_one_no_more_than(each - size, each, size) for each in possible or [last]))
 
 
 def _without_minima(value: Poly) -> Iterator[Poly]:
-    """Return the values of which an expression with positive minima is the least."""
+    """Return the values of which an expression with minima is the least."""
     for atom in value.atoms:
         if isinstance(atom, Extreme) and atom.least and value.terms.get((atom,), 0) > 0:
             for arg in atom.args:

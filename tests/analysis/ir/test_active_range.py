@@ -92,6 +92,8 @@ def test_nothing_is_claimed_under_another_mask(mask: Poly) -> None:
 
 def test_nothing_is_claimed_of_another_address() -> None:
     assert active_range(touch(floor_div(AT, poly(3)) * 4, at_least_zero(N - 1 - AT))) is None
+    gaps = poly(PID) * 2 * B + poly(LANE)
+    assert active_range(touch(gaps * 4, at_least_zero(N - 1 - gaps))) is None
     assert active_range(touch(poly(PID) * poly(LANE), at_least_zero(N - 1 - AT))) is None
 
 
