@@ -1,3 +1,4 @@
+# pyright: basic, reportArgumentType=false
 """Accesses outside their tensor get a note.
 
 The note has the sizes for which they stay inside.
