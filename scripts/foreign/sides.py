@@ -9,12 +9,9 @@ from ioaware.machine.model import SECTOR_BYTES
 from ioaware.measurement.counters import l1_counters as l1
 from ioaware.result import BYTES_HOLD, Launch, ParamValue, Result
 
+Point = tuple[str, frozenset[tuple[str, ParamValue]]]
 TOLERANCE = 0.005
-SHOWN = 0.0005
-"""Terms smaller than this share of the elements are left out of the tables.
-
-The sums include them.
-"""
+UNEXPLAINED = "not explained"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +44,23 @@ class Side:
         return self.asked_counted if self.asked is None else self.asked
 
     @property
-    def over_sectors(self) -> float | None:
-        """The counter over derived sectors of whole tiles.
+    def derived(self) -> int:
+        """Bytes of derived sectors; of elements where derive knows no sectors."""
+        return self.elements if self.sectors is None else self.sectors
 
-        1 where neither has bytes; None where derive knows no sectors.
+    @property
+    def over_derived(self) -> float:
+        """The counter over derived sectors, atomics apart.
+
+        1 where neither has bytes.
         """
-        if self.sectors is None:
-            return None
         moved = self.passed - self.atomics
-        return moved / self.sectors if self.sectors else float(moved > 0) + 1
+        return moved / self.derived if self.derived else float(moved > 0) + 1
+
+    @property
+    def off(self) -> bool:
+        """Whether the counter is farther than the tolerance from derived sectors."""
+        return abs(self.over_derived - 1) > TOLERANCE
 
     @property
     def equal(self) -> bool:
@@ -86,21 +91,27 @@ class Side:
         least = self.elements if self.sectors is None else self.sectors
         return self.passed - self.spills - self.atomics >= least - TOLERANCE * (least + self.spills)
 
-    def why(self, merged: str, tma: bool) -> str:
-        """The terms between derive's number and the counter, as shares of the former."""
-        if not self.elements:
-            return f"{self.spills:,} bytes of spilled registers" if self.spills else ""
-        if self.equal and abs(self.requests - self.elements) <= TOLERANCE * self.elements:
+    @property
+    def terms(self) -> tuple[int, int, int]:
+        """Return the bytes between derived sectors and the counter.
+
+        Sectors that several instructions request, what the L1 did not pass on, and spilled registers.
+        """
+        return self.requests - self.derived, -self.hits, self.spills
+
+    def causes(self, merged: str, tma: bool) -> str:
+        """Name what moves the counter away from derived sectors, the most bytes first.
+
+        Hits on sectors that an instruction has requested before only make up for that instruction.
+        """
+        if not self.off:
             return ""
-        if self.sectors is None:
-            asked = [("sectors of instructions", self.requests - self.elements)]
-        else:
-            again = "whole boxes" if tma else "narrow or repeated instructions"
-            first = "partial sectors" if self.sectors >= self.elements else "lanes that share an element"
-            asked = [(first, self.sectors - self.elements), (again, self.requests - self.sectors)]
-        terms = [*asked, (merged, -self.hits), ("spilled registers", self.spills), ("atomics", self.atomics)]
-        shown = [(name, bytes_ / self.elements) for name, bytes_ in terms]
-        return ", ".join(f"{name} {share:+.1%}" for name, share in shown if abs(share) >= SHOWN).replace("%", " %")
+        repeated, hits, spills = self.terms
+        terms = {merged: -repeated - hits}
+        if self.over_derived > 1:
+            terms = {"whole boxes" if tma else "repeated instructions": repeated + hits, "spilled registers": spills}
+        known = [name for name, size in terms.items() if size > TOLERANCE * self.derived]
+        return " and ".join(sorted(known, key=lambda name: -terms[name])) or UNEXPLAINED
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +138,27 @@ class Row:
 
     @property
     def closed(self) -> bool:
+        """Whether the terms of both sides add up.
+
+        No more stores may merge than make accesses whole.
+        """
         return self.reads.closed and self.writes.closed and self.writes.whole
+
+    @property
+    def read_causes(self) -> str:
+        """What moves reads away from derived sectors; empty where nothing does."""
+        return self.reads.causes("L1 hits", self.tma)
+
+    @property
+    def write_causes(self) -> str:
+        """What moves writes away from derived sectors; empty where nothing does."""
+        return self.writes.causes("merged stores", self.tma)
 
 
 def rows(measured: Iterable[Result], derived: Iterable[Result]) -> list[Row]:
     """Return the launches as rows.
 
-    Raises `ValueError` where a record has no counterpart or another kernel or grid.
+    Raises `ValueError` where a record has no counterpart, or one of another kernel, grid, configuration or Triton.
     """
     known = {point_of(result): result for result in derived}
     found: list[Row] = []
@@ -142,17 +167,26 @@ def rows(measured: Iterable[Result], derived: Iterable[Result]) -> list[Row]:
             raise ValueError(f"{result.target}: {result.status}")
         there = [launch for launch in known[point_of(result)].launches if launch.origin == "triton"]
         for counted, said in zip(result.launches, there, strict=True):
-            if (counted.kernel, counted.grid) != (said.kernel, said.grid):
-                raise ValueError(
-                    f"{result.target}: measured {counted.kernel} {counted.grid}, derived {said.kernel} {said.grid}"
-                )
+            if (ran := _identity(counted)) != (meant := _identity(said)):
+                raise ValueError(f"{result.target} {dict(result.params)}: measured {ran}, derived {meant}")
             found.append(_row(result, counted, said))
     return found
 
 
-def point_of(result: Result) -> tuple[str, frozenset[tuple[str, ParamValue]]]:
+def same_launches(measured: Result, derived: Result) -> bool:
+    """Return whether derived launches ran: kernels, grids and configurations."""
+    said = [launch for launch in derived.launches if launch.origin == "triton"]
+    return [_identity(launch) for launch in measured.launches] == [_identity(launch) for launch in said]
+
+
+def point_of(result: Result) -> Point:
     """Return target and parameters, as a key."""
     return result.target, frozenset((name, value) for name, value in result.params.items() if value is not None)
+
+
+def _identity(launch: Launch) -> tuple[object, ...]:
+    """Return what two launches must share to be compared."""
+    return launch.kernel, launch.grid, dict(launch.configuration or {})
 
 
 def _row(result: Result, counted: Launch, said: Launch) -> Row:

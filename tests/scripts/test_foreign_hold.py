@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ioaware.result import Launch, Result, total
-from ioaware.result_file import read_jsonl
+from ioaware.result_file import read_jsonl, write_jsonl
 from ioaware.simulation.accuracy import point_key
 from ioaware.simulation.predictions import RECORDED, read_predictions
 from ioaware.sweep.study import find_study
@@ -31,6 +31,10 @@ RECORDS = Path(str(files("ioaware"))) / "recorded" / "foreign"
 @pytest.fixture(scope="module")
 def hold() -> ModuleType:
     return load_file(ROOT / "scripts" / "foreign" / "hold.py")
+
+
+def page() -> Any:
+    return load_file(ROOT / "scripts" / "foreign" / "counters_page.py")
 
 
 @cache
@@ -57,14 +61,13 @@ def counting(**more: int) -> Callable[[Launch], Launch]:
     return change
 
 
-def test_the_committed_document_follows_from_the_records(hold: ModuleType) -> None:
-    measured = read_records("measured")
-    found = hold.rows(measured, read_records("derived"))
+def test_the_committed_document_follows_from_the_records(hold: ModuleType, tmp_path: Path) -> None:
+    hold.main([str(RECORDS), "-o", str(tmp_path / "page.md")])
     text = (ROOT / "docs" / "results" / "derive-against-counters.md").read_text(encoding="utf-8")
-    assert hold.document(found, measured[0].environment) == text
+    assert (tmp_path / "page.md").read_text(encoding="utf-8") == text
 
 
-def test_there_are_20_kernels_at_two_sizes_each(hold: ModuleType) -> None:
+def test_kernels_of_the_first_study_have_two_sizes_each(hold: ModuleType) -> None:
     points = {(row.target, row.kernel, str(row.params)) for row in hold.rows(read_records("measured"), read_records("derived"))}
     sizes = Counter((target, kernel) for target, kernel, _ in points)
     assert len(sizes) >= 20
@@ -108,27 +111,46 @@ def test_uncounted_hits_are_detected(hold: ModuleType) -> None:
 
 
 def test_another_grid_or_kernel_is_not_compared(hold: ModuleType) -> None:
-    for change in (lambda launch: replace(launch, grid=(1, 1, 1)), lambda launch: replace(launch, kernel="other")):
+    changes: list[dict[str, Any]] = [{"grid": (1, 1, 1)}, {"kernel": "other"}]
+    for change in changes:
         with pytest.raises(ValueError, match=r"measured .* derived"):
-            hold.rows(edit_first_launch(change), read_records("derived"))
+            hold.rows(edit_first_launch(lambda launch, change=change: replace(launch, **change)), read_records("derived"))
     with pytest.raises(ValueError, match="failed"):
         hold.rows([replace(read_records("measured")[0], status="failed")], read_records("derived"))
 
 
-def test_terms_are_shares_of_the_derived_bytes() -> None:
-    side: Any = load_file(ROOT / "scripts" / "foreign" / "sides.py").Side(
-        elements=1000, sectors=1100, asked=1600, asked_counted=1600, hits=700, spills=50, atomics=0, passed=950
-    )
-    assert side.why("L1 hits", False) == (
-        "partial sectors +10.0 %, narrow or repeated instructions +50.0 %, L1 hits -70.0 %, spilled registers +5.0 %"
-    )
-    assert side.rest == 0
-    assert side.closed
-    unknown = replace(side, sectors=None)
-    assert unknown.why("merged", True) == "sectors of instructions +60.0 %, merged -70.0 %, spilled registers +5.0 %"
-    shared = replace(side, sectors=500, asked=500, hits=0, spills=0, passed=500)
-    assert shared.why("L1 hits", False) == "lanes that share an element -50.0 %"
-    assert replace(side, sectors=1000, asked=1000, hits=0, spills=0, passed=1000).why("merged", False) == ""
+def side(**changes: int | None) -> Any:
+    """Return reads of 1100 bytes of sectors, with a term of each kind."""
+    numbers = {"elements": 1000, "sectors": 1100, "asked": 1600, "asked_counted": 1600, "hits": 700, "spills": 50}
+    made: Any = load_file(ROOT / "scripts" / "foreign" / "sides.py").Side(**numbers, atomics=0, passed=950)
+    return replace(made, **changes)
+
+
+def test_terms_add_up_to_the_counter() -> None:
+    assert side().terms == (500, -700, 50)
+    assert side().derived + sum(side().terms) == side().passed
+    assert side().closed
+    assert not side(passed=1000).closed
+    assert side(sectors=None).terms == (600, -700, 50)
+
+
+@pytest.mark.parametrize(
+    ("changes", "merged", "tma", "causes"),
+    [
+        ({}, "L1 hits", False, "L1 hits"),
+        ({"passed": 1105}, "L1 hits", False, ""),
+        ({"passed": 1106, "hits": 0}, "L1 hits", False, "repeated instructions and spilled registers"),
+        ({"passed": 1200, "spills": 700, "hits": 300}, "", False, "spilled registers and repeated instructions"),
+        ({"passed": 1200, "hits": 0, "spills": 0}, "", True, "whole boxes"),
+        ({"passed": 1200, "hits": 500, "spills": 0}, "L1 hits", False, "not explained"),
+        ({"passed": 1000, "hits": 500, "spills": 0}, "merged stores", False, "not explained"),
+        ({"passed": 1000, "hits": 600, "spills": 0}, "merged stores", False, "merged stores"),
+        ({"sectors": 0, "asked": 0, "hits": 0, "passed": 50}, "", False, "spilled registers"),
+        ({"passed": 1150, "atomics": 50}, "L1 hits", False, ""),
+    ],
+)
+def test_what_moves_a_counter_away_from_derived_sectors(changes: dict[str, int], merged: str, tma: bool, causes: str) -> None:
+    assert side(**changes).causes(merged, tma) == causes
 
 
 def test_requests_that_data_decide_are_taken_as_counted(hold: ModuleType) -> None:
@@ -139,18 +161,49 @@ def test_requests_that_data_decide_are_taken_as_counted(hold: ModuleType) -> Non
     assert row.closed
     assert not row.predicted
     assert row.reads.requests == row.reads.asked_counted
-    assert "| as counted |" in hold.document([row, *hold.rows(read_records("measured"), derived)], {"gpu": "", "triton": ""})
+    found = [row, *hold.rows(read_records("measured"), derived)]
+    assert "instructions as counted |" in hold.document(found, [], {"gpu": "", "triton": ""})
 
 
-def test_each_side_off_its_derived_sectors_is_listed_with_its_terms(hold: ModuleType) -> None:
+def test_each_launch_off_its_derived_sectors_is_counted_by_its_cause(hold: ModuleType) -> None:
     found = hold.rows(read_records("measured"), read_records("derived"))
-    listed = hold.against_sectors(found)
-    off = [row for row in found if row.reads.over_sectors > 1.005]
-    assert f"and {len(off)} more" in " ".join(listed.split())
+    off = [row for row in found if row.reads.over_derived > 1.005]
+    text = page().against_sectors
+    assert f" {len(off)} read more: " in " ".join(text(found).split())
     for row in off:
-        assert row.reads.why("L1 hits", row.tma)
+        assert row.read_causes not in ("", "not explained")
     calm = replace(off[0], reads=replace(off[0].reads, passed=off[0].reads.sectors, atomics=0))
-    assert "and 0 more" in " ".join(hold.against_sectors([calm]).split())
+    assert "0 read more: none." in text([calm])
+    odd = replace(off[0], reads=replace(off[0].reads, hits=off[0].reads.requests, spills=0))
+    assert "1 read more: 1 by not explained." in " ".join(text([odd]).split())
+
+
+def test_points_without_bytes_or_derivation_have_a_reason(hold: ModuleType, tmp_path: Path) -> None:
+    first, second, third = read_records("measured")[:3]
+    failed = replace(
+        second, status="failed", requested=None, hbm=None, launches=(), notes=("a kernel | died (/a/b/c.py)\nlater",)
+    )
+    write_jsonl(tmp_path / "measured.jsonl", [first, failed, third])
+    write_jsonl(tmp_path / "derived.jsonl", read_records("derived")[:1])
+    hold.main([str(tmp_path), "-o", str(tmp_path / "page.md")])
+    text = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "failed: a kernel \\| died (c.py) |" in text
+    assert text.count("measured, and not derived |") == 1
+
+
+def test_a_point_derived_again_is_of_the_configuration_that_ran(hold: ModuleType, tmp_path: Path) -> None:
+    """The one derived in advance stays on record, and is not compared."""
+    measured, derived = read_records("measured")[0], read_records("derived")[0]
+    tuned = [
+        replace(one, launches=(replace(one.launches[0], configuration={"BLOCK": block}),))
+        for one, block in ((measured, 2), (derived, 1), (derived, 2))
+    ]
+    for name, result in zip(("measured", "wide", "wide-again"), tuned, strict=True):
+        write_jsonl(tmp_path / f"{name}.jsonl", [result])
+    _, found = hold.records(tmp_path)
+    assert list(found.values()) == tuned[2:]
+    with pytest.raises(ValueError, match=r"measured .*'BLOCK': 2.* derived .*'BLOCK': 1"):
+        hold.rows(tuned[:1], tuned[1:2])
 
 
 def test_points_that_wait_for_a_gpu_are_of_their_study() -> None:
@@ -189,6 +242,6 @@ def test_measured_records_have_bytes_and_no_times() -> None:
 def test_merged_stores_are_described_from_the_records(hold: ModuleType) -> None:
     """For launches with equal stores: the least and the largest share of bytes saved."""
     found = hold.rows(read_records("measured"), read_records("derived"))
-    text = " ".join(hold.merging(found).split())
+    text = " ".join(page().merging(found).split())
     assert "`_seeded_dropout` 56 %, `_dropout` 70 %, `add_kernel` 83 %" in text
     assert "share no sector and without spills it saved at most 0.0002 % of the bytes" in text
