@@ -242,9 +242,21 @@ def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: floa
 
 
 def forward_by(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float, backend: BackendName
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: bool,
+    scale: float,
+    backend: BackendName,
+    *,
+    persistent: bool = True,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return O and the log-sum-exp by a backend that supports the tensors."""
+    """Return O and the log-sum-exp by a backend that supports the tensors.
+
+    persistent: whether CTAs of the Hopper kernel may take several work items each; other kernels' never do.
+    """
+    if backend == "hopper" and not persistent:
+        return hopper_forward(q, k, v, causal=causal, scale=scale, persistent=False)
     return FORWARD[backend](q, k, v, causal=causal, scale=scale)
 
 
@@ -260,10 +272,13 @@ def backward_by(
     backend: BackendName,
     *,
     deterministic: bool,
+    persistent: bool = True,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return dQ, dK and dV after a forward pass by `backend`; lse is contiguous."""
     if backend == "hopper":
-        return hopper_backward(q, k, v, o, lse, do, causal=causal, scale=scale, deterministic=deterministic)
+        return hopper_backward(
+            q, k, v, o, lse, do, causal=causal, scale=scale, deterministic=deterministic, persistent=persistent
+        )
     return attention_backward(q, k, v, o, lse, do, causal=causal, scale=scale)
 
 

@@ -26,12 +26,12 @@ def one_step(*, device: str, rank: int, source: int, backward: bool = False) -> 
 
     def forward() -> torch.Tensor:
         partial = Partial.empty(q)
-        attend(partial, q, kv, runs, 0.1)
+        attend(partial, q, kv, runs, 0.1, transfers=False)
         return partial.o
 
     def gradients() -> tuple[torch.Tensor, torch.Tensor]:
         dq, dkv = torch.zeros_like(q), torch.zeros_like(kv)
-        attend_backward(dq, dkv, (q, o, do, lse), kv, runs, 0.1)
+        attend_backward(dq, dkv, (q, o, do, lse), kv, runs, 0.1, transfers=False)
         return dq, dkv
 
     return Work(gradients if backward else forward, inputs=(q, kv))

@@ -42,14 +42,16 @@ class Partial:
         merge(self.o[:, :, rows], self.lse[:, :, rows], o, lse)
 
 
-def attend(partial: Partial, q: torch.Tensor, kv: torch.Tensor, runs: Sequence[Run], scale: float) -> None:
+def attend(partial: Partial, q: torch.Tensor, kv: torch.Tensor, runs: Sequence[Run], scale: float, *, transfers: bool) -> None:
     """Merge the attention of q to a block of keys and values into `partial`.
 
-    The block is kv [2, batch, kv_heads, rows, head_dim].
+    The block is kv [2, batch, kv_heads, rows, head_dim]. transfers: whether some are under way meanwhile. NCCL's kernel then
+    has some of the SMs, and persistent CTAs with equal shares would end as late as it runs. So each takes one work item.
     """
     for run in runs:
         rows = q[:, :, run.first : run.first + run.rows]
-        o, lse = local_forward(rows, kv[0, :, :, : run.keys], kv[1, :, :, : run.keys], causal=run.causal, scale=scale)
+        k, v = kv[0, :, :, : run.keys], kv[1, :, :, : run.keys]
+        o, lse = local_forward(rows, k, v, causal=run.causal, scale=scale, persistent=not transfers)
         partial.merge(o, lse, run.first)
 
 
@@ -60,24 +62,29 @@ def attend_backward(
     kv: torch.Tensor,
     runs: Sequence[Run],
     scale: float,
+    *,
+    transfers: bool,
 ) -> None:
     """Add the gradients of q and of one block of keys and values to dq and dkv.
 
     Both dq and dkv are float32.
 
-    saved: q, o, do [batch, heads, rows, head_dim] and lse [batch, heads, rows], over all keys of all ranks.
+    saved: q, o, do [batch, heads, rows, head_dim] and lse [batch, heads, rows], over all keys of all ranks. transfers: as in
+    `attend`.
     """
     for run in runs:
         rows = slice(run.first, run.first + run.rows)
         q, o, do, lse = (tensor[:, :, rows] for tensor in saved)
         k, v = kv[0, :, :, : run.keys], kv[1, :, :, : run.keys]
-        grads = local_backward(q, k, v, o, lse, do, causal=run.causal, scale=scale)
+        grads = local_backward(q, k, v, o, lse, do, causal=run.causal, scale=scale, persistent=not transfers)
         dq[:, :, rows] += grads[0]
         dkv[0, :, :, : run.keys] += grads[1]
         dkv[1, :, :, : run.keys] += grads[2]
 
 
-def local_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float) -> Pair:
+def local_forward(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float, persistent: bool = True
+) -> Pair:
     """Return o and its log-sum-exp in float32.
 
     Layouts and masks are those of `attention`, and rows or keys may be none.
@@ -88,12 +95,12 @@ def local_forward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: 
     if q.device.type == "cpu":
         return _forward_in_torch(q, k, v, causal, scale)
     chosen, factor, _ = cached_choice(q, k, v, scale, None)
-    return forward_by(q, k, v, causal, factor, chosen.name)
+    return forward_by(q, k, v, causal, factor, chosen.name, persistent=persistent)
 
 
 def local_backward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, do: torch.Tensor,
-    *, causal: bool, scale: float,
+    *, causal: bool, scale: float, persistent: bool = True,
 ) -> Gradients:  # fmt: skip
     """Return dq, dk and dv of these keys.
 
@@ -105,7 +112,9 @@ def local_backward(
         return _backward_in_torch(q, k, v, o, lse, do, causal, scale)
     chosen, factor, _ = cached_choice(q, k, v, scale, None)
     in_order = torch.are_deterministic_algorithms_enabled()
-    return backward_by(q, k, v, o, lse.contiguous(), do, causal, factor, chosen.name, deterministic=in_order)
+    return backward_by(
+        q, k, v, o, lse.contiguous(), do, causal, factor, chosen.name, deterministic=in_order, persistent=persistent
+    )
 
 
 def _forward_in_torch(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float) -> Pair:

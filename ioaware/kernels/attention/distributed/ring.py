@@ -25,7 +25,8 @@ def ring_forward(layout: Layout, q: torch.Tensor, k: torch.Tensor, v: torch.Tens
     for step in range(layout.ranks):
         source = (layout.rank - step) % layout.ranks
         arriving = _pass_on(layout, block, step)
-        attend(partial, q, block, layout.runs(layout.queries[layout.rank], layout.keys[source]), layout.scale)
+        runs = layout.runs(layout.queries[layout.rank], layout.keys[source])
+        attend(partial, q, block, runs, layout.scale, transfers=arriving is not None)
         block = _arrived(arriving, block)
     o = partial.o.to(q.dtype)
     return o, (q, k, v, o, partial.lse)
@@ -43,7 +44,8 @@ def ring_backward(layout: Layout, saved: Saved, do: torch.Tensor) -> Gradients:
         arriving = _pass_on(layout, block, step)
         grad = own if step == 0 else torch.zeros(block.shape, dtype=torch.float32, device=q.device)
         runs = layout.runs(layout.queries[rank], layout.keys[source])
-        attend_backward(dq, grad, (q, o, do, lse), block, runs, layout.scale)
+        under_way = arriving is not None or sums is not None
+        attend_backward(dq, grad, (q, o, do, lse), block, runs, layout.scale, transfers=under_way)
         if sums:
             sums[0].wait()
             grad += sums[1]

@@ -35,10 +35,11 @@ def square_forward(layout: Layout, q: torch.Tensor, k: torch.Tensor, v: torch.Te
     row = _row(layout)
     q_all, positions = _gather_row(layout, row, q.contiguous())
     partial = Partial.empty(q_all)
-    for source, kv, pending in _gather_column(layout, torch.stack((k, v))):
+    for step, (source, kv, pending) in enumerate(_gather_column(layout, torch.stack((k, v)))):
         if pending:
             pending.wait()
-        attend(partial, q_all, kv, layout.runs(positions, layout.keys[source]), layout.scale)
+        under_way = step < layout.grid[0] - 1
+        attend(partial, q_all, kv, layout.runs(positions, layout.keys[source]), layout.scale, transfers=under_way)
     o, lse = _merge_row(layout, row, partial, positions, q.dtype)
     return o, (q, k, v, o, lse)
 
@@ -58,7 +59,8 @@ def square_backward(layout: Layout, saved: Saved, do: torch.Tensor) -> Gradients
         if pending:
             pending.wait()
         grad = torch.zeros(kv.shape, dtype=torch.float32, device=q.device) if step else dkv
-        attend_backward(dq, grad, rows, kv, layout.runs(positions, layout.keys[source]), layout.scale)
+        runs = layout.runs(positions, layout.keys[source])
+        attend_backward(dq, grad, rows, kv, runs, layout.scale, transfers=layout.grid[0] > 1)
         if step:
             own = torch.empty_like(dkv)
             helper = _in_column(layout, step)

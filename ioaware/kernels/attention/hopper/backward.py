@@ -38,28 +38,30 @@ def is_fused(head_dim: int, *, deterministic: bool) -> bool:
 
 def hopper_backward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, do: torch.Tensor,
-    *, causal: bool, scale: float, deterministic: bool = False,
+    *, causal: bool, scale: float, deterministic: bool = False, persistent: bool = True,
 ) -> Gradients:  # fmt: skip
     """Return dQ, dK and dV after hopper_forward.
 
     That call returned o and lse [batch, heads, seq_len].
 
     q, o, do [batch, heads, seq_len, head_dim]; k, v [batch, kv_heads, kv_len, head_dim]. do has any strides; those that TMA
-    cannot take cost a copy.
+    cannot take cost a copy. Unless persistent, a CTA of the kernel of all gradients takes one work item.
     """
     if not {type(tensor) for tensor in (q, k, v, do)} <= PLAIN:
         do = _for_tma(do)
-        return PreparedCall.of(q, k, v, o, do, causal, scale, deterministic)(q, k, v, o, lse, do)
+        return PreparedCall.of(q, k, v, o, do, causal, scale, deterministic, persistent)(q, k, v, o, lse, do)
     layout = (q.shape, q.stride(), k.shape, k.stride(), v.stride(), o.stride(), do.stride())
-    key = (*layout, q.dtype, q.device.index, causal, scale, deterministic)
+    key = (*layout, q.dtype, q.device.index, causal, scale, deterministic, persistent)
     prepared = _CALLS.get(key) if do.data_ptr() % 16 == 0 else None
     if prepared is None:
         copy = _for_tma(do)
         if copy is not do:
-            return hopper_backward(q, k, v, o, lse, copy, causal=causal, scale=scale, deterministic=deterministic)
+            return hopper_backward(
+                q, k, v, o, lse, copy, causal=causal, scale=scale, deterministic=deterministic, persistent=persistent
+            )
         if len(_CALLS) >= MAX_CACHED_CALLS:
             _CALLS.clear()
-        prepared = _CALLS[key] = PreparedCall.of(q, k, v, o, do, causal, scale, deterministic)
+        prepared = _CALLS[key] = PreparedCall.of(q, k, v, o, do, causal, scale, deterministic, persistent)
     return prepared(q, k, v, o, lse, do)
 
 
@@ -106,7 +108,7 @@ class PreparedCall:
     @staticmethod
     def of(
         q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, do: torch.Tensor,
-        causal: bool, scale: float, deterministic: bool,
+        causal: bool, scale: float, deterministic: bool, persistent: bool,
     ) -> PreparedCall:  # fmt: skip
         """Make descriptors and scalars for tensors like these."""
         batch, heads, seq_len, head_dim = q.shape
@@ -114,9 +116,9 @@ class PreparedCall:
         tensors = {"q": q, "k": k, "v": v, "o": o, "do": do, "dq": _like(q), "dk": _like(k), "dv": _like(v)}
         block_m, sums_shape, parts, zeros = 64, (1,), 0, False
         if is_fused(head_dim, deterministic=deterministic):
-            tiling = _tiling(q, k, causal)
+            tiling = _tiling(q, k, causal, persistent)
             block_m, sums_shape, parts, zeros = tiling.block_m, tiling.sums_shape, tiling.parts, not tiling.whole
-            steps = _fused(tensors, tiling, scale)
+            steps = _fused(tensors, tiling, scale, persistent)
         else:
             steps = _two_kernels(tensors, causal, scale)
         blocks = -(-seq_len // block_m)
@@ -159,21 +161,27 @@ def _preprocess(
     )
 
 
-def _tiling(q: torch.Tensor, k: torch.Tensor, causal: bool) -> BackwardTiling:
-    """Return the fused kernel's tiling for this GPU."""
+def _tiling(q: torch.Tensor, k: torch.Tensor, causal: bool, persistent: bool) -> BackwardTiling:
+    """Return the fused kernel's tiling for this GPU.
+
+    A last round of persistent CTAs alone may be divided by rows.
+    """
     from ioaware.kernels.attention.hopper.gluon_compat import SINCE_3_9
 
     (batch, kv_heads, kv_len, head_dim), programs = k.shape, processors(q.device.index or 0)
     spills = SINCE_3_9.value and padded_head_dim(head_dim) == 128 and kv_len % BLOCK_N > 0  # if divide, and only then
     return BackwardTiling.of(
-        head_dim, q.shape[2], kv_len, q.shape[1] // kv_heads, batch * kv_heads, programs, causal=causal, divides=not spills
+        head_dim, q.shape[2], kv_len, q.shape[1] // kv_heads, batch * kv_heads, programs, causal=causal,
+        divides=persistent and not spills,
     )  # fmt: skip
 
 
-def _fused(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, scale: float) -> tuple[Step, ...]:
+def _fused(
+    tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, scale: float, persistent: bool
+) -> tuple[Step, ...]:  # fmt: skip
     """Return the kernel of all gradients and the kernels that end its sums.
 
-    The first adds to accumulators, the others read those.
+    The first adds to accumulators, the others read those. CTAs with whole heads are always persistent: each has an accumulator.
     """
     from ioaware.kernels.attention.hopper.backward_pass.backward_kernel import hopper_backward_kernel
 
@@ -181,7 +189,10 @@ def _fused(tensors: Mapping[str, torch.Tensor], tiling: BackwardTiling, scale: f
     rows, piece = (tiling.block_m, width), (64, 64)
     boxes = {"q": rows, "k": (128, width), "v": (128, width), "do": rows, "dq": piece, "dk": (64, width), "dv": (64, width)}
     constants = {**tiling.constants(float16=tensors["q"].dtype == torch.float16), **FUSED}
-    fused = _step(hopper_backward_kernel, tensors, boxes, constants, "k", tiling.work_items, scale, *tiling.schedule)
+    fused = _step(
+        hopper_backward_kernel, tensors, boxes, constants, "k", tiling.work_items, scale, *tiling.schedule,
+        persistent=persistent or tiling.whole,
+    )  # fmt: skip
     return fused, *_postprocess(tensors, tiling, scale)
 
 
@@ -239,9 +250,11 @@ def _work_items(tensor: torch.Tensor, block: int, causal: bool) -> int:
 
 def _step(
     kernel: Any, tensors: Mapping[str, torch.Tensor], boxes: Mapping[str, tuple[int, int]], constants: Mapping[str, Any],
-    over: str, items: int, scale: float, *more: int,
+    over: str, items: int, scale: float, *more: int, persistent: bool = True,
 ) -> Step:  # fmt: skip
     """Return a launch of one CTA per SM with TMA views of the tensors.
+
+    Unless persistent, there is one for each work item.
 
     The views' boxes have so many rows and columns.
 
@@ -249,7 +262,7 @@ def _step(
     """
     q, k = tensors["q"], tensors["k"]
     batch, heads, _, _ = tensors[over].shape
-    programs = min(items, processors(q.device.index or 0))
+    programs = min(items, processors(q.device.index or 0)) if persistent else items
     return Step(
         launch=Launch("attention", kernel, (programs,), q.device, constants, num_warps=4),
         views={name: tma_view(tensors[name], *box) for name, box in boxes.items()},

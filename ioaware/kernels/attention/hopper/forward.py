@@ -58,23 +58,23 @@ def _tilings(q: torch.Tensor) -> Iterator[Tiling]:
 
 
 def hopper_forward(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float, persistent: bool = True
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return softmax(scale Q K^T) V and its natural log-sum-exp.
 
     The tensors are those that refusal_reason accepts.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, kv_heads, kv_len, head_dim], kv_heads a divisor of heads. Returns o
-    like q and lse [batch, heads, seq_len] in float32.
+    like q and lse [batch, heads, seq_len] in float32. Unless persistent, a CTA takes one work item.
     """
     if not {type(q), type(k), type(v)} <= PLAIN:
-        return PreparedCall.of(q, k, v, causal, scale)(q, k, v)
-    key = (q.shape, q.stride(), k.shape, k.stride(), v.stride(), q.dtype, q.device.index, causal, scale)
+        return PreparedCall.of(q, k, v, causal, scale, persistent)(q, k, v)
+    key = (q.shape, q.stride(), k.shape, k.stride(), v.stride(), q.dtype, q.device.index, causal, scale, persistent)
     prepared = _CALLS.get(key)
     if prepared is None:
         if len(_CALLS) >= MAX_CACHED_CALLS:
             _CALLS.clear()
-        prepared = _CALLS[key] = PreparedCall.of(q, k, v, causal, scale)
+        prepared = _CALLS[key] = PreparedCall.of(q, k, v, causal, scale, persistent)
     return prepared(q, k, v)
 
 
@@ -95,7 +95,9 @@ class PreparedCall:
     lse_shape: tuple[int, int, int]
 
     @staticmethod
-    def of(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float) -> PreparedCall:
+    def of(
+        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float, persistent: bool
+    ) -> PreparedCall:  # fmt: skip
         """Make descriptors and scalars for tensors like these."""
         from ioaware.kernels.attention.hopper.forward_kernel import hopper_forward_kernel
 
@@ -107,7 +109,7 @@ class PreparedCall:
         o = torch.empty_like(q, device="meta")
         if not suits_tma(o):
             o = torch.empty(q.shape, dtype=q.dtype, device="meta")
-        programs = min(tiling.work_items, processors(q.device.index or 0))
+        programs = min(tiling.work_items, processors(q.device.index or 0)) if persistent else tiling.work_items
         constants = plan.constants(seq_len, kv_len, causal=causal)
         return PreparedCall(
             launch=Launch(
