@@ -25,12 +25,14 @@ from ioaware.gate.repository.kernel_finder import find_kernels, python_files
 from ioaware.gate.repository.ledger import LEDGER, ledger_text, read_ledger
 from ioaware.gate.setup.first_tests import tests_text
 from ioaware.gate.setup.gated_calls import GatedCall, find_gated_calls
-from ioaware.gate.setup.workflow_files import STUDY, Job, cpu_workflow, gpu_workflow, study_text
+from ioaware.gate.setup.workflow_files import STUDY, Job, cpu_workflow, gpu_workflow, lint_text, study_text
 
 TESTS = "test_traffic.py"
 FOLDERS = ("tests", "test")
 WORKFLOWS = Path(".github") / "workflows"
 CPU, GPU = WORKFLOWS / "traffic.yml", WORKFLOWS / "traffic-gpu.yml"
+LINT = (Path(".github") / "actionlint.yaml", Path(".github") / "actionlint.yml")
+"""Where actionlint looks for its configuration, in this order."""
 RUNNER = ("self-hosted", "gpu")
 PYTEST_FILES = (("pytest.ini", ""), (".pytest.ini", ""), ("tox.ini", "[pytest]"), ("setup.cfg", "[tool:pytest]"))
 
@@ -124,7 +126,20 @@ def make_plan(root: Path, runner: str | None, report: Callable[[str], None]) -> 
     if working or (root / STUDY).exists():
         plan.create(Path(STUDY), lambda: study_text([_point(call) for call in working]))
         plan.create(GPU, lambda: gpu_workflow(job))
+        _add_lint(plan, [label for label in job.runner if label != "self-hosted"])
     return plan
+
+
+def _add_lint(plan: Plan, labels: Sequence[str]) -> None:
+    """Plan the file by which actionlint knows these labels, where it has none."""
+    present = next((path for path in LINT if (plan.root / path).exists()), None)
+    if present is None:
+        plan.create(LINT[0], lambda: lint_text(labels))
+        return
+    text = (plan.root / present).read_text(encoding="utf-8", errors="replace")
+    unnamed = [label for label in labels if not re.search(rf"(?<![\w-]){re.escape(label)}(?![\w-])", text)]
+    remedy = f"; name the label {', '.join(unnamed)} under self-hosted-runner there" if unnamed else ""
+    plan.kept.append(f"{present.as_posix()} exists and stays as it is{remedy}")
 
 
 def _add_tables(plan: Plan, calls: Sequence[GatedCall], coverage: int | None) -> None:

@@ -31,7 +31,7 @@ from tests.support.gate_runs import OF_A_JOB, REPOSITORY
 yaml = pytest.importorskip("yaml")
 VERSIONS = {"ioaware": "0.1.0", "torch": "2.13.0", "triton": "3.7.1"}
 WRITTEN = ("test_traffic.py", "traffic-ledger.toml", "pyproject.toml", "traffic-study.toml")
-WORKFLOWS = (".github/workflows/traffic.yml", ".github/workflows/traffic-gpu.yml")
+WORKFLOWS = (".github/workflows/traffic.yml", ".github/workflows/traffic-gpu.yml", ".github/actionlint.yaml")
 
 
 def calls(root: Path, *_: object) -> list[GatedCall]:
@@ -115,6 +115,32 @@ def test_no_file_is_replaced(root: Path, name: str) -> None:
     before = (root / name).read_bytes()
     assert init(root, "--yes") == 0
     assert (root / name).read_bytes() == before
+
+
+@pytest.mark.parametrize(("options", "labels"), [((), ["gpu"]), (("--gpu-runner", "h200: x"), ["h200: x"])])
+def test_the_linter_of_workflows_knows_the_label_of_gpu_runners(root: Path, options: tuple[str, ...], labels: list[str]) -> None:
+    assert init(root, "--yes", *options) == 0
+    assert yaml.safe_load((root / WORKFLOWS[2]).read_text()) == {"self-hosted-runner": {"labels": labels}}
+    runs_on = yaml.safe_load((root / WORKFLOWS[1]).read_text())["jobs"]["measure"]["runs-on"]
+    assert [label for label in runs_on if label != "self-hosted"] == labels
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "remedy"),
+    [
+        ("actionlint.yaml", "self-hosted-runner:\n  labels: [linux-gpu]\n", "; name the label gpu under self-hosted-runner there"),
+        ("actionlint.yml", "self-hosted-runner:\n  labels: [gpu]\n", ""),
+    ],
+)
+def test_a_configuration_of_the_linter_stays_as_it_is(
+    root: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, remedy: str
+) -> None:
+    (root / ".github").mkdir()
+    (root / ".github" / name).write_text(text)
+    assert init(root, "--yes") == 0
+    assert f".github/{name} exists and stays as it is{remedy}\n" in capsys.readouterr().out
+    assert {path.name for path in (root / ".github").glob("actionlint.*")} == {name}
+    assert (root / ".github" / name).read_text() == text
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
