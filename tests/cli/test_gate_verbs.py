@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import subprocess
 from pathlib import Path
@@ -38,13 +39,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.usefixtures("folder")
-def test_check_within_and_over_a_budget(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_within_and_over_a_budget(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ioaware("check", "double.py:double", "--max-bytes", "8*n", "--vs-compulsory", "1") == 0
     assert "max_bytes      ok  32,768 B, the limit is 32,768 B at n=4096" in capsys.readouterr().out
-    assert ioaware("check", "double.py:double", "--max-reads", "n", "--json") == 1
+    assert ioaware("check", "double.py:double", "--max-reads", "n", "--json", "--summary", "budgets.md") == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["verdict"], found["budgets"][0]["budget"]) == ("WORSE", "max_reads")
+    summary = html.unescape((folder / "budgets.md").read_text())
+    assert "## Budgets of double.py:double: 1 of 1 failing" in summary
+    assert "| WORSE | double.py:double | n=4096 | max_reads | 16,384 B, the limit is 4,096 B" in summary
 
 
 @pytest.mark.parametrize(

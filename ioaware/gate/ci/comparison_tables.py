@@ -1,13 +1,16 @@
-"""Write the job summaries of comparisons: measured runs, and two versions."""
+"""Write the job summaries of comparisons: measured runs, two versions, budgets."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ioaware.gate.ci.job_summary import Table, job_summary_file, write_summary
+from ioaware.gate.ci.outcome import SEVERITY
 
 if TYPE_CHECKING:
+    from ioaware.gate.budgets import Judgement
     from ioaware.gate.differences import Differences
     from ioaware.gate.measured.comparison import Comparison
 
@@ -55,6 +58,20 @@ def summarise_versions(found: Differences, given: Path | None) -> None:
     blocking = sum(entry.gated and not entry.verdict.passes for part in found.parts for entry in part.rows)
     title = f"Two versions: {found.verdict}, {failing:,} of {len(found.parts):,} failing"
     write_summary(path, title, lines, Table(("verdict", "target", "what", "old", "new", "why"), rows, blocking))
+
+
+def summarise_budgets(target: str, point: str, found: Sequence[Judgement], given: Path | None) -> None:
+    """Append the budgets of a target at a point likewise. Raises `WriteError`."""
+    path = job_summary_file(given)
+    if path is None:
+        return
+    rows = [
+        (str(one.verdict), target, point, one.budget, one.reason)
+        for one in sorted(found, key=lambda one: SEVERITY.index(one.verdict))
+    ]
+    failing = sum(not one.verdict.passes for one in found)
+    title = f"Budgets of {target}: {failing:,} of {len(rows):,} failing"
+    write_summary(path, title, [], Table(("verdict", "target", "point", "budget", "why"), rows, failing))
 
 
 def _number(value: int | None) -> str:

@@ -1,4 +1,4 @@
-"""The summaries of `compare` and `diff` are written where they are wanted.
+"""The summaries of `compare`, `diff` and `check` are written where they are wanted.
 
 The failing rows come first.
 """
@@ -13,6 +13,9 @@ import pytest
 
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
+from ioaware.gate.budgets import Judgement
+from ioaware.gate.ci.comparison_tables import summarise_budgets
+from ioaware.gate.verdict import Verdict
 from ioaware.result_file import write_jsonl
 from tests.support.gate_rows import document
 from tests.support.measured_runs import point
@@ -48,3 +51,18 @@ def test_two_versions_into_a_named_file(tmp_path: Path, summary: Path) -> None:
     assert found[0] == "## Two versions: WORSE, 1 of 1 failing"
     assert any(line.startswith("| WORSE | add.py:add | reads | 8,000 | 16,000 |") for line in found[4:8])
     assert not summary.exists()
+
+
+def test_budgets_the_worst_first(tmp_path: Path, summary: Path) -> None:
+    found = [
+        Judgement("max_reads", Verdict.SAME, "8 B"),
+        Judgement("max_spills", Verdict.INCOMPARABLE, "not known"),
+        Judgement("max_bytes", Verdict.WORSE, "9 B | 1 too many"),
+    ]
+    summarise_budgets("add.py:add", "n=2", found, None)
+    assert lines(summary)[0] == "## Budgets of add.py:add: 2 of 3 failing"
+    assert lines(summary)[4] == "| WORSE | add.py:add | n=2 | max_bytes | 9 B | 1 too many |"
+    assert [line.split(" | ")[3] for line in lines(summary)[4:7]] == ["max_bytes", "max_spills", "max_reads"]
+    assert "9 B &#124; 1" in summary.read_text()
+    summarise_budgets("add.py:add", "n=2", found[:1], tmp_path / "named.md")
+    assert lines(tmp_path / "named.md")[0] == "## Budgets of add.py:add: 0 of 1 failing"

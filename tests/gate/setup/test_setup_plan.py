@@ -118,7 +118,9 @@ def test_no_file_is_replaced(root: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(("options", "labels"), [((), ["gpu"]), (("--gpu-runner", "h200: x"), ["h200: x"])])
-def test_the_linter_of_workflows_knows_the_label_of_gpu_runners(root: Path, options: tuple[str, ...], labels: list[str]) -> None:
+def test_the_linter_of_workflows_knows_the_label_of_gpu_runners(
+    root: Path, options: tuple[str, ...], labels: list[str]
+) -> None:
     assert init(root, "--yes", *options) == 0
     assert yaml.safe_load((root / WORKFLOWS[2]).read_text()) == {"self-hosted-runner": {"labels": labels}}
     runs_on = yaml.safe_load((root / WORKFLOWS[1]).read_text())["jobs"]["measure"]["runs-on"]
@@ -128,7 +130,11 @@ def test_the_linter_of_workflows_knows_the_label_of_gpu_runners(root: Path, opti
 @pytest.mark.parametrize(
     ("name", "text", "remedy"),
     [
-        ("actionlint.yaml", "self-hosted-runner:\n  labels: [linux-gpu]\n", "; name the label gpu under self-hosted-runner there"),
+        (
+            "actionlint.yaml",
+            "self-hosted-runner:\n  labels: [linux-gpu]\n",
+            "; name the label gpu under self-hosted-runner there",
+        ),
         ("actionlint.yml", "self-hosted-runner:\n  labels: [gpu]\n", ""),
     ],
 )

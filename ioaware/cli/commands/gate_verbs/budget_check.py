@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ioaware.cli.isolated import isolated
-from ioaware.cli.options import config_option, gpu_option, json_option, output_option, param_option, verb
+from ioaware.cli.options import config_option, gpu_option, json_option, output_option, param_option, summary_option, verb
 from ioaware.cli.output import emit
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 @param_option
 @gpu_option
 @config_option
+@summary_option
 @json_option
 @output_option("Write here instead of to stdout.")
 @isolated
@@ -39,6 +40,7 @@ def check(
     given: dict[str, str],
     gpu: str,
     config: dict[str, str],
+    summary: Path | None,
     as_json: bool,
     output: Path | None,
     **limits: Any,
@@ -50,11 +52,13 @@ def check(
     A FORMULA is arithmetic over TARGET's sizes and holds from the given sizes on; a number holds at the given sizes.
     Example: ioaware check add.py:add --max-bytes "12*n" --vs-compulsory 1.05
     """
+    from ioaware.cli.render import assignments
     from ioaware.compilation.triton_ir import find_gpu
     from ioaware.derivation.data_dependent import split_unknowns
     from ioaware.derivation.derive import derive
     from ioaware.errors import UsageError
     from ioaware.gate.budgets import check_budgets, judge
+    from ioaware.gate.ci.comparison_tables import summarise_budgets
     from ioaware.gate.derived_work import work_of
     from ioaware.gate.verdict import worst
     from ioaware.targets.signature import infer_value
@@ -79,6 +83,7 @@ def check(
         as_json=as_json,
         output=output,
     )
+    summarise_budgets(derived.target, assignments(derived.params), judgements, summary)
     return verdict.exit_code
 
 
