@@ -232,6 +232,7 @@ def verdict(
     no_reference: bool = False,
     inplace: Sequence[str] = (),
     trial: Mapping[str, ParamValue] | None = None,
+    also: Mapping[str, ParamValue] | None = None,
     record: Path | None = None,
     time_us: float | None = None,
     machine: str = "H200",
@@ -245,18 +246,25 @@ def verdict(
 
     `target` is what `trace` takes. `reference` is a trusted function with the same inputs; `no_reference` says that the output
     is checked elsewhere. `inplace` names inputs that the target is meant to write. `trial` has the sizes at which the output is
-    examined, where they differ from `params`. `record` is a file with a measured record, `time_us` a measured time, of
-    `machine`. The value's `outcome` is SOUND, REFUSED, SUSPECT, IMPOSSIBLE or INCOMPLETE; its `findings` give reasons.
+    examined, where they differ from `params`, and `also` second ones, at which it must be right too. `record` is a file with a
+    measured record, `time_us` a measured time, of `machine`. The value's `outcome` is SOUND, REFUSED, SUSPECT, IMPOSSIBLE or
+    INCOMPLETE; its `findings` give reasons.
+
     Raises `UsageError` for a target or reference that does not exist.
     """
+    from ioaware.errors import UsageError
     from ioaware.gate.untrusted.examine import Untrusted, examine
     from ioaware.gate.untrusted.measured_evidence import measured_evidence
     from ioaware.targets.target import load_target
 
     if callable(target) and _is_call(target, args, params):
+        if trial or also:
+            raise UsageError(
+                "trial and also name sizes, and tensors have theirs", 'Name them: x="f32[n=1000]", also={"n": 1300}.'
+            )
         untrusted, trusted = _untrusted_call(target, reference, args, params, gpu, config)
     else:
-        untrusted = Untrusted.named(target, params, trial or {}, config=config, gpu=gpu)
+        untrusted = Untrusted.named(target, params, trial or {}, also=also, config=config, gpu=gpu)
         trusted = None if reference is None else lambda: load_target(reference)
     measured = measured_evidence(machine, untrusted.params, target=untrusted.name, record=record, time_us=time_us)
     return examine(untrusted, reference=trusted, output_checked_elsewhere=no_reference, writable=inplace, measured=measured)

@@ -21,6 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_map_only
 
 from ioaware._monkeypatch import Patches
+from ioaware.fakegpu.aten_traffic import takes_shape_only
 from ioaware.fakegpu.storages import OperatorMode, storages
 from ioaware.symints.symbols import ReadsDataError, Symbols, user_line
 
@@ -254,18 +255,10 @@ class KernelWrites(OperatorMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         outcome = func(*args, **(kwargs or {}))
-        if self.holds((args, kwargs)) and not _takes_shape_only(func._schema.name):
+        if self.holds((args, kwargs)) and not takes_shape_only(func._schema.name):
             written = [value for argument, value in zip(func._schema.arguments, args, strict=False) if _is_written(argument)]
             self.add([outcome, *written])
         return outcome
-
-
-def _takes_shape_only(operator: str) -> bool:
-    """Return whether an operator uses only the metadata of its operand.
-
-    An example is `ones_like`.
-    """
-    return operator.endswith("_like") or operator.startswith("aten::new_")
 
 
 def _is_written(argument: Any) -> bool:

@@ -82,18 +82,37 @@ def operator_traffic(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], o
     name: str = func._schema.name
     if name in ALLOCATIONS or name.startswith("prim::") or _is_view(func):
         return None
-    written = [(argument, value) for argument, value in _arguments(func, args, kwargs) if _is_written(argument)]
-    overwritten = [value for argument, value in written if argument.kwarg_only or name in OVERWRITES]
-    inputs = strided_tensors((args, kwargs))
-    not_read = {id(tensor) for tensor in strided_tensors(overwritten)}
-    read_bytes = sum(_distinct(tensor for tensor in inputs if id(tensor) not in not_read).values())
+    read_bytes = sum(_distinct(tensors_read(func, args, kwargs)).values())
     shared = storages((args, kwargs))
     outputs = strided_tensors(outcome)
     fresh = [tensor for tensor in outputs if not storages(tensor).keys() <= shared.keys()]
-    targets = strided_tensors([value for _, value in written])
+    targets = strided_tensors([value for _, value in _written(func, args, kwargs)])
     write_bytes = sum(_distinct([*targets, *fresh]).values())
     is_view = not write_bytes and bool(outputs)
     return None if is_view or read_bytes + write_bytes == 0 else (read_bytes, write_bytes)
+
+
+def tensors_read(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the tensors among an operator's arguments whose elements it reads."""
+    name: str = func._schema.name
+    if takes_shape_only(name):
+        return []
+    overwritten = [value for argument, value in _written(func, args, kwargs) if argument.kwarg_only or name in OVERWRITES]
+    not_read = {id(tensor) for tensor in strided_tensors(overwritten)}
+    return [tensor for tensor in strided_tensors((args, kwargs)) if id(tensor) not in not_read]
+
+
+def takes_shape_only(operator: str) -> bool:
+    """Return whether an operator uses only the metadata of its operand.
+
+    An example is `ones_like`.
+    """
+    return operator.endswith("_like") or operator.startswith("aten::new_")
+
+
+def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:
+    """Return the arguments that an operator writes, with their values."""
+    return [(argument, value) for argument, value in _arguments(func, args, kwargs) if _is_written(argument)]
 
 
 def _arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any]]:

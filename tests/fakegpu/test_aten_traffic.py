@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ioaware.fakegpu.aten_traffic import operator_traffic
+from ioaware.fakegpu.aten_traffic import operator_traffic, tensors_read
 
 ATEN = torch.ops.aten
 
@@ -24,3 +24,12 @@ def test_a_view_moves_nothing() -> None:
     assert operator_traffic(ATEN.t.default, (x,), {}, x.t()) is None
     assert operator_traffic(ATEN.dropout.default, (x, 0.5, False), {}, x) is None
     assert operator_traffic(ATEN.dropout.default, (x, 0.5, True), {}, x.clone()) == (128, 128)
+
+
+def test_the_shape_of_an_operand_is_not_its_elements() -> None:
+    x, out = torch.ones(8), torch.ones(8)
+    assert operator_traffic(ATEN.zeros_like.default, (x,), {}, torch.zeros_like(x)) == (0, 32)
+    assert operator_traffic(ATEN.full_like.default, (x, 2.0), {}, torch.full_like(x, 2.0)) == (0, 32)
+    assert operator_traffic(ATEN.new_zeros.default, (x, [3]), {}, x.new_zeros(3)) == (0, 12)
+    assert [read is x for read in tensors_read(ATEN.copy_.default, (out, x), {})] == [True]
+    assert tensors_read(ATEN.zeros_like.default, (x,), {}) == []

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ioaware.fakegpu.aten_traffic import operator_traffic
-from ioaware.fakegpu.storages import OperatorMode, strided_tensors
+from ioaware.fakegpu.aten_traffic import operator_traffic, tensors_read
+from ioaware.fakegpu.storages import OperatorMode
 from ioaware.tracing.address_space import as_mask, element_bytes
 from ioaware.tracing.observer import Access
 
@@ -111,7 +111,7 @@ class OperatorReads(OperatorMode):
         self._work = work
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
-        operands = strided_tensors((args, kwargs or {}))
+        operands = tensors_read(func, args, kwargs or {})
         outcome = func(*args, **(kwargs or {}))
         if operator_traffic(func, args, kwargs or {}, outcome) is not None:
             self._coverage.whole(operands)

@@ -6,12 +6,12 @@ The module gathers evidence and applies every rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ioaware._deferred_gc import deferred_full_gc
-from ioaware.errors import IoawareError
+from ioaware.errors import IoawareError, UsageError
 from ioaware.gate.untrusted import host_rules, number_rules, output_rules
 from ioaware.gate.untrusted.finding import Finding, Outcome, together
 from ioaware.gate.untrusted.guarded_functions import GuardedFunctions
@@ -64,6 +64,8 @@ class KernelVerdict:
 
     evidence: Evidence
     findings: tuple[Finding, ...]
+    also_params: Mapping[str, ParamValue] = field(default_factory=dict[str, ParamValue])
+    """The second sizes at which the output was examined; empty where there are none."""
 
     @property
     def outcome(self) -> Outcome:
@@ -80,6 +82,7 @@ class KernelVerdict:
             "target": evidence.target,
             "params": dict(evidence.params),
             "trial_params": dict(evidence.trial_params),
+            "also_params": dict(self.also_params) or None,
             "findings": [finding.to_dict() for finding in self.findings],
             "rules": list(RULES),
             "numbers": self.numbers(),
@@ -111,7 +114,7 @@ class KernelVerdict:
 class Untrusted:
     """A target that `load` loads anew each time.
 
-    Its parameters are those judged and those of the trials.
+    Its parameters are those judged, those of the trials, and those of second trials, if there are any.
     """
 
     name: str
@@ -122,6 +125,7 @@ class Untrusted:
     """What is derived, where it differs from what is run."""
     config: Mapping[str, ParamValue] = field(default_factory=dict[str, ParamValue])
     gpu: str = "cuda:90"
+    also_params: Mapping[str, ParamValue] = field(default_factory=dict[str, ParamValue])
 
     @classmethod
     def named(
@@ -130,19 +134,24 @@ class Untrusted:
         given: Mapping[str, ParamValue],
         trial: Mapping[str, ParamValue],
         *,
+        also: Mapping[str, ParamValue] | None = None,
         typed: bool = False,
         config: Mapping[str, ParamValue] | None = None,
         gpu: str = "cuda:90",
     ) -> Untrusted:
         """Return a target by its name with all parameters; `typed`: they are text.
 
-        Raises `UsageError` for a target or parameter that does not exist.
+        Raises `UsageError` for a target or parameter that does not exist, and for second sizes that are the first ones.
         """
         with GuardedFunctions():
             target = load_target(spec)
             params = target.resolve(given, typed=typed)
             trial_params = target.resolve({**given, **trial}, typed=typed)
-        return cls(target.name, partial(load_target, spec), params, trial_params, config=dict(config or {}), gpu=gpu)
+            also_params = target.resolve({**given, **trial, **also}, typed=typed) if also else {}
+        if also_params == trial_params:
+            raise UsageError("the second sizes are those of the first trials", "Give others, for example --also n=1300.")
+        load = partial(load_target, spec)
+        return cls(target.name, load, params, trial_params, config=dict(config or {}), gpu=gpu, also_params=also_params)
 
 
 def examine(
@@ -158,10 +167,10 @@ def examine(
     `reference` loads a trusted function with the same inputs in the same order. `writable` names the inputs that the target is
     meant to change. Raises nothing for what the target does: what cannot be examined is a finding.
     """
+    run = partial(run_trials, target.load, reference=reference, writable=frozenset(writable), autotune=target.config)
     with deferred_full_gc():
-        trials = run_trials(
-            target.load, target.trial_params, reference=reference, writable=frozenset(writable), autotune=target.config
-        )
+        trials = run(target.trial_params)
+        also = run(target.also_params) if target.also_params else None
         derived, why = _derived(target)
     evidence = Evidence(
         target.name,
@@ -173,7 +182,16 @@ def examine(
         measured,
         output_checked_elsewhere,
     )
-    return KernelVerdict(evidence, tuple(findings(evidence)))
+    found = [*findings(evidence), *(_also_found(evidence, also, target.also_params) if also else ())]
+    return KernelVerdict(evidence, tuple(found), target.also_params)
+
+
+def _also_found(evidence: Evidence, trials: Trials, params: Mapping[str, ParamValue]) -> Iterator[Finding]:
+    """Yield what the rules about outputs and host code find at second sizes."""
+    changed = ", ".join(f"{name}={params[name]}" for name in params if params[name] != evidence.trial_params.get(name))
+    second = replace(evidence, params=params, trial_params=params, trials=trials, derived=None, not_derived="", measured=None)
+    for one in findings(second):
+        yield replace(one, where=f"{one.where} at {changed}" if one.where else f"at {changed}")
 
 
 def findings(evidence: Evidence) -> Iterator[Finding]:

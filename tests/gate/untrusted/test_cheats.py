@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cache, partial
+from pathlib import Path
 
 import pytest
 
+from ioaware.errors import UsageError
 from ioaware.gate.untrusted.examine import Untrusted, examine, findings
 from ioaware.gate.untrusted.finding import Finding, Outcome, together
 from ioaware.gate.untrusted.kernel_evidence import Evidence
@@ -101,3 +103,32 @@ def test_other_code_for_a_derivation_is_found() -> None:
     found = examine(target, reference=loader("reference"))
     assert [one.rule for one in found.findings] == ["other_kernels"]
     assert found.outcome is SUSPECT
+
+
+def test_what_is_right_at_one_size_only_is_found_at_a_second() -> None:
+    target = Untrusted.named(f"{FOLDER / 'cheats.py'}:only_at_the_checked_size", VECTOR, {}, also={"n": "300"}, typed=True)
+    found = examine(target, reference=loader("reference"))
+    assert {(one.rule, one.outcome, one.where) for one in found.findings} == {
+        ("wrong_output", REFUSED, "output 0 at n=300"),
+        ("unread_input", REFUSED, "x: 944 of 1,200 B at n=300"),
+    }
+    assert found.to_dict()["also_params"] == {"x": "float32[n]", "n": 300}
+    first = Untrusted.named(f"{FOLDER / 'cheats.py'}:only_at_the_checked_size", VECTOR, {}, typed=True)
+    assert examine(first, reference=loader("reference")).findings == ()
+
+
+def test_second_sizes_differ_from_the_first() -> None:
+    with pytest.raises(UsageError, match="second sizes are those of the first"):
+        Untrusted.named(f"{FOLDER / 'cheats.py'}:decoy", VECTOR, {"n": "90"}, also={"n": "90"}, typed=True)
+
+
+def test_a_second_size_that_cannot_run_is_not_sound(tmp_path: Path) -> None:
+    (tmp_path / "fixed.py").write_text(
+        f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom tests.support.untrusted.cheats import doubled\n"
+        "def double(x):\n    assert x.numel() == 200\n    return doubled(x)\n"
+    )
+    target = Untrusted.named(f"{tmp_path / 'fixed.py'}:double", VECTOR, {}, also={"n": "300"}, typed=True)
+    (found,) = examine(target, reference=loader("reference")).findings
+    assert (found.rule, found.outcome) == ("trials", INCOMPLETE)
+    assert found.where.endswith("at n=300")
+    assert "AssertionError" in found.what

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def _sizes(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str]:  # noqa: ARG001
-    return split_assignments(value, "--trial", "--trial n=1000")
+    flag = f"--{parameter.name}"
+    return split_assignments(value, flag, f"{flag} n=1000")
 
 
 @verb
@@ -30,6 +31,8 @@ def _sizes(context: click.Context, parameter: click.Parameter, value: tuple[str,
 @click.option("--inplace", multiple=True, metavar="NAME", help="An input that TARGET is meant to write; repeatable.")
 @click.option("--trial", multiple=True, metavar="NAME=VALUE", callback=_sizes,
               help="A size at which the output is examined, instead of the one of -p; repeatable.")  # fmt: skip
+@click.option("--also", multiple=True, metavar="NAME=VALUE", callback=_sizes,
+              help="A second size at which the output is examined too; repeatable.")  # fmt: skip
 @click.option("--record", type=click.Path(path_type=Path), help="A store or JSONL file with a measured record of TARGET.")
 @click.option("--time-us", type=float, metavar="TIME", help="The time of a call that an evaluator measured, in microseconds.")
 @click.option("--machine", metavar="NAME|FILE.toml", default="H200", show_default=True, help="The GPU of that time or record.")
@@ -45,6 +48,7 @@ def verdict(
     no_reference: bool,
     inplace: tuple[str, ...],
     trial: dict[str, str],
+    also: dict[str, str],
     record: Path | None,
     time_us: float | None,
     machine: str,
@@ -59,8 +63,9 @@ def verdict(
     Needs no GPU.
 
     TARGET runs several times in Triton's interpreter, each time with one thing changed: the inputs, the memory's contents, the
-    calls before it, launches that write nothing or fail. Exits with 0 only if it is SOUND, with 1 if it is REFUSED or SUSPECT,
-    with 3 if the evidence does not decide. TARGET runs in a process of its own, which is no sandbox.
+    calls before it, launches that write nothing or fail. --also finds what is right at one size only. Exits with 0 only if it
+    is SOUND, with 1 if it is REFUSED or SUSPECT, with 3 if the evidence does not decide. TARGET runs in a process of its own,
+    which is no sandbox.
     Example: ioaware verdict answer.py:solve -p "x=f32[n=1000]" --reference task.py:reference
     """
     from functools import partial
@@ -74,7 +79,7 @@ def verdict(
     if reference and no_reference:
         raise UsageError("a reference is given and refused", "Leave out --reference or --no-reference.")
     chosen = {name: infer_value(text) for name, text in config.items()}
-    untrusted = Untrusted.named(target, given, trial, typed=True, config=chosen, gpu=gpu)
+    untrusted = Untrusted.named(target, given, trial, also=also, typed=True, config=chosen, gpu=gpu)
     measured = measured_evidence(machine, untrusted.params, target=untrusted.name, record=record, time_us=time_us)
     found = examine(
         untrusted,
@@ -129,7 +134,11 @@ BYTES = {"read_bytes": "read", "write_bytes": "written", "atomic_bytes": "by ato
 
 def _summary(data: dict[str, Any]) -> str:
     findings, rules = len(data["findings"]), len(data["rules"])
-    return f"{findings} finding{'s' * (findings != 1)}" if findings else f"none of {rules} rules is broken"
+    if findings:
+        return f"{findings} finding{'s' * (findings != 1)}"
+    tried, also = data["trial_params"], data["also_params"] or {}
+    second = ", ".join(f"{name}={also[name]}" for name in also if also[name] != tried.get(name))
+    return f"none of {rules} rules is broken" + (f", also at {second}" if second else "")
 
 
 command = verdict
