@@ -1,4 +1,4 @@
-"""The summaries of `compare`, `diff` and `check` are written where they are wanted.
+"""The summaries of `compare`, `diff` and `check`, where they are wanted.
 
 The failing rows come first.
 """
