@@ -136,7 +136,8 @@ def _summary(data: dict[str, Any]) -> str:
     findings, rules = len(data["findings"]), len(data["rules"])
     if findings:
         return f"{findings} finding{'s' * (findings != 1)}"
-    tried, also = data["trial_params"], data["also_params"] or {}
+    tried: dict[str, Any] = data["trial_params"]
+    also: dict[str, Any] = data["also_params"] or {}
     second = ", ".join(f"{name}={also[name]}" for name in also if also[name] != tried.get(name))
     return f"none of {rules} rules is broken" + (f", also at {second}" if second else "")
 
