@@ -141,6 +141,8 @@ class Launch:
     tma_loads: int | None = None
     tma_stores: int | None = None
     ir_hash: str | None = None
+    parameters: Mapping[str, str] | None = None
+    """The arguments that are parameters of a module, with their names there."""
     configuration: Mapping[str, ParamValue] | None = None
     """What the autotuner chose.
 

@@ -21,6 +21,7 @@ from triton.runtime import jit as _jit
 
 from ioaware._monkeypatch import Patches
 from ioaware.capture.launched_kernel import LaunchedKernel, activate, deactivate
+from ioaware.capture.parameter_names import ParameterNames
 from ioaware.compilation.launch_limits import grid_limits
 from ioaware.compilation.launches import (
     CapturedLaunch,
@@ -101,6 +102,7 @@ class Interceptor:
         self._on_launch = on_launch
         self._notes: tuple[str, ...] = ()
         self._storages: dict[int, tuple[int, Any]] = {}
+        self._parameter_names = ParameterNames()
         self._patches = Patches()
 
     def __enter__(self) -> Interceptor:
@@ -179,7 +181,8 @@ class Interceptor:
         conditions = tuple(self._symbols.constants[before:])
         grid_of = (extents[0], extents[1], extents[2])
         choice = self._configuration, self._alternatives
-        captured = CapturedLaunch(kernel, values, grid_of, options, notes, conditions, *choice)
+        names = self._parameter_names.of(bound)
+        captured = CapturedLaunch(kernel, values, grid_of, options, notes, conditions, *choice, names)
         if self._tuning:
             self._check_configuration(captured)
         self._events.append(captured)

@@ -144,7 +144,7 @@ def derived_text(result: Derived, *, as_latex: bool = False, verbose: bool = Fal
         rows = _rows(formulas_of(kernel), launch.requested, launch.flops, write)
         limits = [str(limit) for limit in kernel.limits if verbose or _is_near(limit, result.values)]
         yield facts([*rows, *_conditions_row(holds, typeset, limits)])
-        yield facts(_chip(launch))
+        yield facts([*_parameters(launch), *_chip(launch)])
     held = result.validity.conditions if result.validity else ()
     yield from _total(result, write, [*_conditions_row(held, typeset)] if len(kernels) > 1 else None)
     yield Text("")
@@ -287,6 +287,12 @@ def _depends_on_data(expr: Expr) -> bool:
     """Return whether an unknown, whose name has a source line, is in a formula."""
     symbols: Any = expr.free_symbols
     return any("@" in str(symbol) for symbol in symbols)
+
+
+def _parameters(launch: Launch) -> Iterator[Row]:
+    """Yield the arguments that are parameters of a module."""
+    for number, (argument, name) in enumerate((launch.parameters or {}).items()):
+        yield "parameters" if number == 0 else "", argument, f"is {name}"
 
 
 def _chip(launch: Launch) -> Iterator[Row]:

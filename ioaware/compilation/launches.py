@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -73,6 +73,11 @@ class CapturedLaunch:
     """What an autotuner chose for it."""
     alternatives: tuple[Mapping[str, Any], ...] = ()
     """All configurations of that autotuner, before it prunes any."""
+    parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names of the arguments that are parameters of a module.
+
+    For example `{"w_ptr": "norm.weight"}`.
+    """
 
     @property
     def name(self) -> str:

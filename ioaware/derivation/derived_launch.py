@@ -57,6 +57,7 @@ def derive_event(
         notes=(*event.notes, *(_wrap_note(limit, values) for limit in wrapped), *kernel.notes),
         conditions=tuple(map(str, holds)),
         configuration=event.configuration,
+        parameters=event.parameters or None,
         tma_loads=tma_instructions(kernel.accesses, "read", gpu),
         tma_stores=tma_instructions(kernel.accesses, "write", gpu),
         ir_hash=launch_hash(event, captured.values, gpu),

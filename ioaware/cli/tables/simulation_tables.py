@@ -5,7 +5,7 @@ They are bytes of each launch and tensor, the reasons for repeated reads, and th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
@@ -36,7 +36,7 @@ def simulated_text(result: Simulated) -> Iterator[RenderableType]:
     for one, how in pairs[:MAX_LAUNCHES]:
         yield Text(printable(f"\n{one.kernel}: {how.programs_per_sm} programs an SM, limited by {how.limited_by}"))
         columns = ("tensor", "hbm reads", "distinct", "times", "without reuse", "hbm writes", "regime")
-        yield table(columns, map(_tensor, how.tensors))
+        yield table(columns, (_tensor(tensor, one.parameters or {}) for tensor in how.tensors))
         for tensor in how.tensors:
             if tensor.reason and tensor.regime:
                 yield Text(printable(f"{tensor.tensor}: {tensor.reason}; {MEANING[tensor.regime]}"))
@@ -74,10 +74,11 @@ def _sectors(traffic: Traffic | None, way: str) -> int | None:
     return sectors if sectors is not None else getattr(traffic, f"{way}_bytes")
 
 
-def _tensor(one: TensorTraffic) -> Row:
+def _tensor(one: TensorTraffic, parameters: Mapping[str, str]) -> Row:
+    """Return a tensor's row, under its name in a module where it is a parameter."""
     times = one.times_read
     return (
-        one.tensor,
+        parameters.get(one.tensor, one.tensor),
         bytes_text(one.read_bytes),
         bytes_text(one.distinct_bytes),
         times_text(times) if times else UNKNOWN,
