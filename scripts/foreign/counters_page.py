@@ -169,8 +169,8 @@ none is fitted:
    `l1tex__t_sectors_pipe_lsu_mem_global_op_ld` and `_st` must agree. TMA copies elements outside a tensor too, and rows of 128
    bytes at most (*whole boxes*).
 4. *L1 hits*, counted: sectors that the L1 held, from a neighbouring instruction or as a weight that an earlier program on
-   this SM loaded. No counter has the number of merged stores. *Merged* is the missing amount, and never more than makes each
-   access whole.
+   this SM loaded. No counter has the number of merged stores. *Merged* is the missing amount. It
+   never exceeds what leaves each stored byte sent once.
 5. *Spills*, counted: bytes of registers that the compiler keeps in local memory.
 
 Terms are shares of *derived*; with 1 they add up to the counter. *Explained by* names what moves a counter away from derived

@@ -72,7 +72,11 @@ NOTES = (
 
 @contextmanager
 def first_configurations() -> Generator[None]:
-    """Let autotuned kernels run their first configuration that launches, untimed."""
+    """Let autotuned kernels run their first configuration that launches, untimed.
+
+    Those are passed over that Triton's autotuner passes over.
+    """
+    from triton.compiler.errors import CompileTimeAssertionFailure
     from triton.runtime.errors import OutOfResources, PTXASError
 
     from ioaware.fakegpu.autotuning import ConfigurationError, patch_autotuners, run_one_configuration
@@ -81,7 +85,7 @@ def first_configurations() -> Generator[None]:
         def launched(*args: Any, **kwargs: Any) -> Any:
             try:
                 return plain(*args, **kwargs)
-            except (OutOfResources, PTXASError) as error:
+            except (OutOfResources, CompileTimeAssertionFailure, PTXASError) as error:
                 raise ConfigurationError(str(error)) from error
 
         return run_one_configuration(launched, tuner, args, kwargs, required={}, verb="measured", add_note=_silent)

@@ -84,11 +84,11 @@ class Side:
 
     @property
     def whole(self) -> bool:
-        """Whether no access was put together with another.
+        """Whether no more stores merged than there are stored bytes.
 
-        Then what merged in the L1 is of one access of a tile.
+        Stores of several accesses may fill a sector together, as those of even and of odd lanes do.
         """
-        least = self.elements if self.sectors is None else self.sectors
+        least = min(self.elements, self.derived)
         return self.passed - self.spills - self.atomics >= least - TOLERANCE * (least + self.spills)
 
     @property
@@ -140,7 +140,7 @@ class Row:
     def closed(self) -> bool:
         """Whether the terms of both sides add up.
 
-        No more stores may merge than make accesses whole.
+        No more stores may merge than there are stored bytes.
         """
         return self.reads.closed and self.writes.closed and self.writes.whole
 

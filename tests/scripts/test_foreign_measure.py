@@ -5,6 +5,7 @@ Each point is that of a launch.
 
 from __future__ import annotations
 
+import ast
 import csv
 import io
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 import triton
 import triton.language as tl
+from triton.compiler.errors import CompileTimeAssertionFailure
 from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import JITFunction
 
@@ -107,8 +109,12 @@ def tuned(x, n, BLOCK: tl.constexpr):
     tl.store(x, 1)
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [OutOfResources(300_000, 232_448, "shared memory"), CompileTimeAssertionFailure(None, ast.Pass(lineno=1, col_offset=0))],
+)
 def test_an_autotuned_kernel_runs_its_first_configuration_that_launches(
-    script: ModuleType, monkeypatch: pytest.MonkeyPatch
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, refusal: Exception
 ) -> None:
     """Nothing is timed, and the record names the configuration."""
     ran: list[int] = []
@@ -117,7 +123,7 @@ def test_an_autotuned_kernel_runs_its_first_configuration_that_launches(
         del grid, warmup
         ran.append(values["BLOCK"])
         if values["BLOCK"] == 256:
-            raise OutOfResources(300_000, 232_448, "shared memory")
+            raise refusal
         return SimpleNamespace(metadata=SimpleNamespace(name="tuned", shared=0), n_regs=32)
 
     monkeypatch.setattr(JITFunction, "run", run)
