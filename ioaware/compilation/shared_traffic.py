@@ -6,19 +6,33 @@ They are those of the code that the GPU would run.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from triton.backends.compiler import GPUTarget
 
 from ioaware.analysis.ir.shared_memory import SharedAccess, shared_accesses
 from ioaware.compilation.launch_traffic import arguments_at
 from ioaware.compilation.launches import CapturedLaunch
-from ioaware.compilation.triton_ir import compiled_ir, integer_at
+from ioaware.compilation.shared_allocation import with_scratch
+from ioaware.compilation.triton_ir import compiled, compiled_ir, integer_at
 
 
-def shared_traffic(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> tuple[SharedAccess, ...]:
+@dataclass(frozen=True, slots=True)
+class SharedTraffic:
+    """What the operations of a launch move; `whole` where its layout conversions are among them."""
+
+    accesses: tuple[SharedAccess, ...]
+    whole: bool = True
+
+
+def shared_traffic(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> SharedTraffic:
     """Return what each operation of a launch moves into and out of shared memory.
 
     All programs at the given values are counted. Raises `UsageError` for what does not compile or has no rule.
     """
     ir = compiled_ir(launch, values, gpu)
-    return shared_accesses(ir.text, arguments_at(ir, values), [integer_at(size, values) for size in launch.grid])
+    text: str | None = ir.text
+    if "ttg.convert_layout" in ir.text:
+        text = with_scratch(ir.text, gpu, compiled(launch, values, gpu).metadata.shared)
+    grid = [integer_at(size, values) for size in launch.grid]
+    return SharedTraffic(shared_accesses(text or ir.text, arguments_at(ir, values), grid), text is not None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -26,21 +26,24 @@ STEADY = RECORDED / "simulated" / "steady.jsonl"
 """Predictions of calls in steady state."""
 SYSTEMS = RECORDED / "systems" / "h200-systems.jsonl"
 """Points measured after the model and its numbers were fixed, and predicted later."""
-MEASURED = ("*.jsonl", "foreign/*.jsonl", "systems/*.jsonl", "heldout/*.jsonl", "steady/*.jsonl")
+STEADY_POINTS = ("steady/*.jsonl",)
+OTHERS = ("heldout/*.jsonl", "order/h200-*order.jsonl", "headline/*.jsonl", "fusion/*.jsonl")
+MEASURED = ("*.jsonl", "foreign/*.jsonl", "systems/*.jsonl", *STEADY_POINTS, *OTHERS)
 SCHEMA = 1
 
 
-def measured_points(folder: Path = RECORDED) -> list[Result]:
+def measured_points(folder: Path = RECORDED, patterns: Sequence[str] = MEASURED) -> list[Result]:
     """Return every measured point with HBM bytes under a folder, file by file."""
     found: list[Result] = []
-    for path in sorted(path for pattern in MEASURED for path in folder.glob(pattern)):
+    for path in sorted(path for pattern in patterns for path in folder.glob(pattern)):
         found += [one for one in read_jsonl(path) if one.source == "measure" and one.hbm is not None]
     return found
 
 
 def committed_before(path: Path = PREDICTIONS, steady: Path = STEADY) -> list[Prediction]:
     """Return the predictions that were committed before their points were measured."""
-    others = sorted(set(path.parent.glob("*.jsonl")) - {path, steady})
+    orders = path.parent.parent.glob("order/predicted*.jsonl")
+    others = sorted({*path.parent.glob("*.jsonl"), *orders} - {path, steady})
     return [one for other in others for one in read_predictions(other)]
 
 

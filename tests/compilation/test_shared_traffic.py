@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from unittest.mock import Mock
 
 import pytest
+from triton.backends.compiler import GPUTarget
 
+from ioaware.analysis.ir.mlir.types import parse_type
+from ioaware.analysis.ir.shared_memory import stored_bytes
 from ioaware.capture.capture import DEFAULT_GPU, capture
 from ioaware.compilation.launches import CapturedLaunch
+from ioaware.compilation.shared_allocation import with_scratch
 from ioaware.compilation.shared_traffic import shared_traffic
+from ioaware.compilation.triton_ir import compiled_ir
 from ioaware.report.pages.shared_lines import SharedBytes, shared_lines
 from ioaware.targets.target import load_target
 
@@ -24,7 +30,7 @@ def moved(name: str, **params: int | bool) -> dict[str, Counter[tuple[str, str]]
     for event in captured.events:
         if isinstance(event, CapturedLaunch):
             sums = found.setdefault(event.name, Counter())
-            for one in shared_traffic(event, captured.values, DEFAULT_GPU):
+            for one in shared_traffic(event, captured.values, DEFAULT_GPU).accesses:
                 assert one.bytes is not None
                 assert one.frames
                 sums[one.way, one.operation] += int(one.bytes.evaluate({}))  # type: ignore[call-overload]
@@ -50,6 +56,8 @@ def test_a_product_of_two_tiles() -> None:
     assert found["standard_scores"] == {
         ("in", "ttg.local_alloc"): 4 * 4 * 2 * TILE,
         ("out", "ttng.warp_group_dot"): 4 * 4 * 2 * TILE,
+        ("in", "ttg.convert_layout"): 4 * 4 * 2 * TILE,  # S in float32, from the product's layout to the store's
+        ("out", "ttg.convert_layout"): 4 * 4 * 2 * TILE,
     }
     assert not found["standard_softmax"]
 
@@ -61,8 +69,39 @@ def test_a_line_has_what_the_functions_that_it_calls_move() -> None:
     files = {name for name, _ in lines}
     assert files == {"standard.py", "tiles.py"}
     into = {name: sum(one.into for place, one in lines.items() if place[0] == name) for name in files}
-    assert into == {"standard.py": 4 * 4 * 2 * TILE, "tiles.py": 4 * 4 * TILE}
+    operands, scores = 4 * 4 * 2 * TILE, 4 * 4 * 2 * TILE
+    assert into == {"standard.py": operands + scores, "tiles.py": operands // 2 + scores}
     assert found.why_not == ()
+
+
+def test_a_conversion_between_registers_moves_nothing() -> None:
+    """P goes from the scores' product to the output's within each thread; O and the log-sum-exps cross warps."""
+    counted = moved("flash2", seq_len=1024, heads=2)["flash2_kernel"]
+    programs = 2 * 1024 // 64
+    assert counted["in", "ttg.convert_layout"] == counted["out", "ttg.convert_layout"] == programs * (TILE + 64 * 4)
+
+
+def test_pointers_take_eight_bytes() -> None:
+    assert stored_bytes(parse_type("tensor<64x!tt.ptr<f16>, #blocked>")) == 8
+    assert stored_bytes(parse_type("tensor<64xi1, #blocked>")) == 1
+
+
+def test_conversions_that_cannot_be_placed_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not on AMD, nor where the pass and the machine code differ in their shared memory."""
+    target = load_target("standard")
+    captured = capture(target, target.resolve({"seq_len": 256}), gpu=DEFAULT_GPU)
+    (launch, *_) = (event for event in captured.events if isinstance(event, CapturedLaunch))
+    text = compiled_ir(launch, captured.values, DEFAULT_GPU).text
+    assert with_scratch(text, DEFAULT_GPU, 16384) is not None
+    assert with_scratch(text, DEFAULT_GPU, 16385) is None
+    assert with_scratch(text, GPUTarget("hip", "gfx942", 64), 16384) is None
+    monkeypatch.setattr("ioaware.compilation.shared_traffic.with_scratch", Mock(return_value=None))
+    found = shared_lines(captured, DEFAULT_GPU)
+    assert "standard_scores" in found.kernels
+    assert found.why_not == (
+        "shared memory of standard_scores is counted without its layout conversions",
+        "shared memory of standard_output is counted without its layout conversions",
+    )
 
 
 def test_text() -> None:

@@ -1,8 +1,9 @@
 """Count the bytes that a compiled kernel moves into and out of shared memory.
 
 Counted are the tiles of its TTGIR: stores, asynchronous and TMA copies into shared memory; loads, TMA stores and operands of
-matrix products out of it. Each element of a tile counts once per execution. Not counted are conversions of layouts and
-reductions, which the compiler lowers further, bank conflicts, and elements that several warps read.
+matrix products out of it. A conversion of layouts with scratch space (`allocation.offset`) moves its tile in and out. Each
+element of a tile counts once per execution. Not counted are reductions, bank conflicts, and copies that several lanes or
+warps hold of an element.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ioaware.analysis.ir.mlir.types import Type, parse_type
 
 Way = Literal["in", "out"]
 MEMDESC = "!ttg.memdesc"
+POINTER_BYTES = 8
 TMA_LOAD = "ttng.async_tma_copy_global_to_local"
 
 
@@ -68,14 +70,14 @@ def shared_accesses(ir_text: str, arguments: Sequence[Argument], grid: Sequence[
 
 
 def _rule(name: str, seen: list[_Moved]) -> Handler:
-    way, tiles = RULES[name]
+    ways, tiles = RULES[name]
 
     def run(walk: Interpreter, operation: Operation) -> None:
         if not walk.record.rehearsing and not walk.record.unreachable:
-            amount = sum(prod(tile.shape) * tile.element_bytes for tile in tiles(operation))
+            amount = sum(prod(tile.shape) * stored_bytes(tile) for tile in tiles(operation))
             if amount:
                 scopes = (*walk.record.scopes, *_predicate(walk, operation))
-                seen.append(_Moved(walk.record, way, name, amount, scopes, walk.frames(operation)))
+                seen.extend(_Moved(walk.record, way, name, amount, scopes, walk.frames(operation)) for way in ways)
         HANDLERS[name](walk, operation)
 
     return run
@@ -85,6 +87,16 @@ def _predicate(walk: Interpreter, operation: Operation) -> list[Condition]:
     """Return the condition of a TMA load, its last operand; none for other operations."""
     last = walk.operands(operation)[-1] if operation.name == TMA_LOAD else None
     return [Condition(last.number)] if last is not None and last.type == Type((), "i1") and last.number is not None else []
+
+
+def stored_bytes(tile: Type) -> int:
+    """Return the bytes of an element, 8 of a pointer."""
+    return POINTER_BYTES if tile.is_pointer else tile.element_bytes
+
+
+def _through_scratch(operation: Operation) -> list[Type]:
+    """Return the tile of a conversion to which the compiler gives shared memory."""
+    return _operand(operation) if "allocation.offset" in operation.head else []
 
 
 def _operand(operation: Operation) -> list[Type]:
@@ -110,14 +122,15 @@ def _product(operation: Operation) -> list[Type]:
     return [parse_type(one) for one in pair if one.strip().startswith(MEMDESC)]
 
 
-RULES: Mapping[str, tuple[Way, Callable[[Operation], list[Type]]]] = {
-    "ttg.local_alloc": ("in", _operand),
-    "ttg.local_store": ("in", _operand),
-    "ttg.async_copy_global_to_local": ("in", _operand),
-    TMA_LOAD: ("in", _tile),
-    "ttg.local_load": ("out", _result),
-    "ttng.async_tma_copy_local_to_global": ("out", _tile),
-    "ttng.warp_group_dot": ("out", _product),
-    "ttng.tc_gen5_mma": ("out", _product),
+RULES: Mapping[str, tuple[tuple[Way, ...], Callable[[Operation], list[Type]]]] = {
+    "ttg.local_alloc": (("in",), _operand),
+    "ttg.local_store": (("in",), _operand),
+    "ttg.async_copy_global_to_local": (("in",), _operand),
+    TMA_LOAD: (("in",), _tile),
+    "ttg.convert_layout": (("in", "out"), _through_scratch),
+    "ttg.local_load": (("out",), _result),
+    "ttng.async_tma_copy_local_to_global": (("out",), _tile),
+    "ttng.warp_group_dot": (("out",), _product),
+    "ttng.tc_gen5_mma": (("out",), _product),
 }
-"""Operations that touch shared memory: the way, and the tiles that they move."""
+"""Operations that touch shared memory: the ways, and the tiles that they move."""

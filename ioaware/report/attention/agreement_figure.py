@@ -17,14 +17,18 @@ RATIO = Axis("measured ÷ predicted", "factor")
 FORMS: dict[Kind, tuple[str, Mark]] = {
     "HBM": ("standard", "measure"),
     "HBM, third-party": ("other", "measure"),
+    "HBM, steady state": ("flash2", "measure"),
     "requested": ("flash1", "measure"),
     "requested, third-party": ("tutorial", "measure"),
 }
 """Colour and form of each kind, in drawing order."""
 
 
-def agreement_figure(points: Sequence[Compared]) -> Figure:
-    """Return both numbers of each point on logarithmic axes, and their ratio below."""
+def agreement_figure(points: Sequence[Compared], unpredicted: int = 0) -> Figure:
+    """Return both numbers of each point on logarithmic axes, and their ratio below.
+
+    `unpredicted`: recorded points without a prediction; the caption has their number.
+    """
     ends = [float(min(one.predicted for one in points)), float(max(one.predicted for one in points))] if points else [1.0, 1.0]
     upper: list[Series] = [Series("measured = predicted", "neutral", "theory", tuple(ends), tuple(ends))]
     lower: list[Series] = []
@@ -38,12 +42,19 @@ def agreement_figure(points: Sequence[Compared]) -> Figure:
     return Figure(
         "agreement",
         "Predicted against measured bytes, every recorded point",
-        "One dot a point, on an NVIDIA H200. Requested: what programs ask of the L2; of third-party kernels what they ask of "
-        "their L1. HBM: what reached memory, predicted by a model of the L2. Below the line an L1 served reads, or writes were "
-        "still in the L2; above it registers spilled, or the L2 kept less than modelled.",
+        f"{_counts(points, unpredicted)} Requested: asked of the L2; by third-party kernels, of their L1. "
+        "HBM: what reached memory, predicted by a model of the L2; steady state: mean of many calls. Below the line caches "
+        "served reads or kept writes; above it registers spilled or the L2 kept less than modelled.",
         (cell,),
         columns=1,
     )
+
+
+def _counts(points: Sequence[Compared], unpredicted: int) -> str:
+    """Return how many recorded points are drawn, as a sentence."""
+    drawn = len({one.point for one in points})
+    rest = f"; {unpredicted:,} have no prediction" if unpredicted else ""
+    return f"All {drawn + unpredicted:,} points recorded on an H200{rest}."
 
 
 def _describe(one: Compared) -> str:

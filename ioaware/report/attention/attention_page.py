@@ -11,7 +11,7 @@ from ioaware.display.text import clean
 from ioaware.display.units import significant, times_text
 from ioaware.report.attention import fused_rows, headline_rows, library_rows, race_answers, race_rows, system_rows, text_rows
 from ioaware.report.attention.agreement_figure import agreement_figure
-from ioaware.report.attention.recorded_bytes import Records, compared, simulated_bytes
+from ioaware.report.attention.recorded_bytes import Records, compared, simulated_bytes, unpredicted
 from ioaware.report.attention.three_numbers import agreement, three_numbers
 from ioaware.report.attention.verdict_rows import verdict_rows
 from ioaware.report.chart import Figure, drawable
@@ -97,7 +97,8 @@ def attention_page(contents: Contents, now: datetime) -> Document:
         "library_columns": library_rows.COLUMNS,
         "libraries": library_rows.library_rows(contents.records),
         "accuracy_columns": library_rows.ACCURACY_COLUMNS,
-        "accuracy": library_rows.accuracy_table(contents.records),
+        "accuracy": library_rows.accuracy_table(contents.records, together=True),
+        "accuracy_by_kernel": library_rows.accuracy_table(contents.records, together=False),
         "causes": library_rows.causes(contents.records),
         "headline_columns": headline_rows.COLUMNS,
         "headlines": headline_rows.headline_rows(contents.headline),
@@ -160,7 +161,7 @@ def attention_figures(contents: Contents, points: Points) -> list[Shown]:
         if (moved := simulated_bytes(one)) is not None
     }
     found: list[Figure | None] = [
-        agreement_figure(compared(contents.records)) if contents.records.own else None,
+        _agreement(contents.records) if contents.records.own else None,
         traffic(points, simulated, causal=False),
         traffic(points, simulated, causal=True),
         blocks(points, simulated),
@@ -172,6 +173,11 @@ def attention_figures(contents: Contents, points: Points) -> list[Shown]:
     ]
     drawn = [shown for figure in found if figure is not None and (shown := drawable(figure)) is not None]
     return [Shown(figure, COMMANDS.get(figure.name, "ioaware bench attention")) for figure in drawn]
+
+
+def _agreement(records: Records) -> Figure:
+    points = compared(records)
+    return agreement_figure(points, unpredicted(records, points))
 
 
 def _provenance(contents: Contents) -> str:

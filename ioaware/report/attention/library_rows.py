@@ -12,7 +12,6 @@ from ioaware.display.units import percent_text
 from ioaware.report.attention.recorded_bytes import Records, Total, totals
 from ioaware.report.pages.target_page import cell, columns
 from ioaware.simulation.accuracy import Row, kernel_family
-from ioaware.simulation.accuracy_record.counter_comparison import compare
 
 COLUMNS = columns(
     "kernels", "totals", "equal to the last sector", "HBM reads: launches", "median error", "95 % within", words=("library",)
@@ -21,6 +20,8 @@ ACCURACY_COLUMNS = columns(
     "launches", "median error", "95 % within", "worst", "inside the predicted range", words=("kernels", "bytes")
 )  # fmt: skip
 PREFIX = "third-party: "
+TOGETHER = {"all": "all, third-party included", "held out": "of these, held out"}
+"""What the rows over all kernels are called."""
 
 
 def library_rows(records: Records) -> list[list[dict[str, Any]]]:
@@ -28,7 +29,7 @@ def library_rows(records: Records) -> list[list[dict[str, Any]]]:
     asked: dict[str, list[Total]] = {}
     for one in totals(records):
         asked.setdefault(kernel_family(one.target), []).append(one)
-    errors = {row.family: row for row in accuracy_rows(records) if row.place == "HBM reads"}
+    errors = {row.family: row for row in records.accuracy().rows if row.place == "HBM reads"}
     return [_row(family, found, errors.get(family)) for family, found in sorted(asked.items())]
 
 
@@ -43,36 +44,29 @@ def _row(family: str, found: Sequence[Total], hbm: Row | None) -> list[dict[str,
     ]
 
 
-def accuracy_rows(records: Records) -> list[Row]:
-    """Return the errors of every recorded prediction, by family and place."""
-    seen = [one for one in (*records.own, *records.third_party) if one.source == "measure" and one.hbm is not None]
-    return compare(seen, records.predictions).rows
-
-
-def accuracy_table(records: Records) -> list[list[dict[str, Any]]]:
+def accuracy_table(records: Records, *, together: bool) -> list[list[dict[str, Any]]]:
     """Return the rows of the table on accuracy.
 
-    All kernels come first, then this package's families.
+    `together`: those over all kernels; otherwise those of each family of this package.
     """
-    rows = [row for row in accuracy_rows(records) if not row.family.startswith(PREFIX) and row.count]
-    rows.sort(key=lambda row: row.family != "all")
+    rows = [row for row in records.accuracy().rows if not row.family.startswith(PREFIX) and row.count]
     return [
         [
-            cell("all, third-party included" if row.family == "all" else row.family),
+            cell(TOGETHER.get(row.family, row.family)),
             cell(row.place),
             cell(f"{row.count:,}", row.count),
             *(_percent(value) for value in (row.median, row.percentile_95, row.worst)),
             cell(f"{row.inside:,} of {row.count + row.small:,}" if row.place.startswith("HBM") else "", row.inside),
         ]
         for row in rows
+        if (row.family in TOGETHER) == together
     ]
 
 
 def causes(records: Records) -> list[tuple[str, int]]:
     """Return the cause of each prediction more than 5 % off, with the number of them."""
-    seen = [one for one in (*records.own, *records.third_party) if one.source == "measure" and one.hbm is not None]
     counts: dict[str, int] = {}
-    for one in compare(seen, records.predictions).outliers:
+    for one in records.accuracy().outliers:
         counts[one.explanation] = counts.get(one.explanation, 0) + 1
     return sorted(counts.items(), key=lambda item: -item[1])
 

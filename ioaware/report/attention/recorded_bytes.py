@@ -4,15 +4,14 @@ Each is given at the place where its prediction is made.
 
 - Cases with a closed form: requested of the L2. What an L1 serves is below the prediction.
 - Third-party kernels: requested of the L1 and by TMA, before any cache.
-- HBM: by the replay of each launch through the model of the L2.
+- HBM: by the replay of each launch through the model of the L2; in steady state, of all launches of a call.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ioaware.cases import CASES
 from ioaware.display.text import params_text
@@ -21,16 +20,19 @@ from ioaware.measurement.counters import l1_counters as l1
 from ioaware.prediction import predict
 from ioaware.report.kernel_points import pairs
 from ioaware.result import BYTES_HOLD, Launch, Result
-from ioaware.simulation.accuracy import Prediction, point_key
+from ioaware.simulation.accuracy import Accuracy, Prediction, point_key
+from ioaware.simulation.accuracy_record.counter_comparison import compare
+from ioaware.simulation.accuracy_record.steady_state import call_as_launch, is_steady
 
-Kind = Literal["requested", "requested, third-party", "HBM", "HBM, third-party"]
+Kind = Literal["requested", "requested, third-party", "HBM", "HBM, third-party", "HBM, steady state"]
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
     """Records that ship with the package.
 
-    `own` has derivations of points without a closed form, too.
+    `own` has derivations of points without a closed form, too. `steady` are calls in steady state, `steady_predictions` theirs.
+    `others` are points of the papers' tables, of orders and of fused kernels.
     """
 
     own: Sequence[Result]
@@ -38,6 +40,20 @@ class Records:
     third_party: Sequence[Result]
     derived: Sequence[Result]
     predictions: Sequence[Prediction]
+    steady: Sequence[Result] = ()
+    steady_predictions: Sequence[Prediction] = ()
+    others: Sequence[Result] = ()
+    held_out: Collection[str] = frozenset()
+
+    @property
+    def measured(self) -> list[Result]:
+        """Every measured point whose bytes hold."""
+        every = (*self.own, *self.systems, *self.others, *self.third_party, *self.steady)
+        return [one for one in every if one.source == "measure" and one.status in BYTES_HOLD]
+
+    def accuracy(self) -> Accuracy:
+        """Return the errors of every recorded prediction, as `ioaware accuracy` prints them."""
+        return compare(self.measured, self.predictions, self.held_out, self.steady_predictions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +64,8 @@ class Compared:
     name: str
     predicted: int
     measured: int
+    point: str = ""
+    """The point's name: one point may have a comparison of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +87,36 @@ NONE = Records((), (), (), (), ())
 def shipped() -> Records:
     """Read every record that ships with the package."""
     from ioaware.result_file import read_jsonl
-    from ioaware.simulation.predictions import RECORDED, read_predictions
+    from ioaware.simulation import predictions as files
     from ioaware.sweep.claim_evidence import recorded, recorded_systems
 
-    third_party, derived = (list(read_jsonl(RECORDED / "foreign" / name)) for name in ("measured.jsonl", "derived.jsonl"))
-    return Records(recorded(), recorded_systems(), third_party, derived, read_predictions())
+    foreign = [one for path in sorted(files.RECORDED.glob("foreign/*.jsonl")) for one in read_jsonl(path)]
+    return Records(
+        recorded(),
+        recorded_systems(),
+        third_party=[one for one in foreign if one.source == "measure"],
+        derived=[one for one in foreign if one.source == "derive"],
+        predictions=[*files.read_predictions(), *files.committed_before()],
+        steady=files.measured_points(patterns=files.STEADY_POINTS),
+        steady_predictions=files.read_predictions(files.STEADY),
+        others=files.measured_points(patterns=files.OTHERS),
+        held_out=files.held_out_points(),
+    )
 
 
 def compared(records: Records) -> list[Compared]:
     """Return each comparison of each recorded point whose bytes hold."""
-    own = [one for one in records.own if one.source == "measure" and one.status in BYTES_HOLD]
-    systems = [one for one in records.systems if one.source == "measure" and one.status in BYTES_HOLD]
-    return [*_closed_forms([*own, *systems]), *_derived(records.own), *_third_party(records), *_hbm(records, own)]
+    single = [one for one in records.measured if not is_steady(one)]
+    return [*_closed_forms(single), *_derived(records.own), *_third_party(records), *_hbm(records, single), *_steady(records)]
+
+
+def unpredicted(records: Records, points: Sequence[Compared]) -> int:
+    """Return the number of recorded points without any comparison."""
+    return len({_point(one) for one in records.measured} - {one.point for one in points})
+
+
+def _point(result: Result) -> str:
+    return point_key(result.target, result.params) + (" steady" if is_steady(result) else "")
 
 
 def _closed_forms(measured: Sequence[Result]) -> Iterator[Compared]:
@@ -90,7 +126,7 @@ def _closed_forms(measured: Sequence[Result]) -> Iterator[Compared]:
             assert closed is not None  # noqa: S101 - a closed form has bytes
             expected, counted = closed.total_bytes, result.requested.total_bytes
             if expected is not None and counted is not None:
-                yield Compared("requested", _name(result), expected, counted)
+                yield Compared("requested", _name(result), expected, counted, _point(result))
 
 
 def _derived(own: Sequence[Result]) -> Iterator[Compared]:
@@ -101,16 +137,16 @@ def _derived(own: Sequence[Result]) -> Iterator[Compared]:
     for pair in pairs(own):
         reads, writes, counted = pair.derived_read_bytes, pair.derived_write_bytes, pair.measured_requested
         if reads is not None and writes is not None and counted is not None and counted.total_bytes is not None:
-            yield Compared("requested", _name(pair.measured), reads + writes, counted.total_bytes)
+            yield Compared("requested", _name(pair.measured), reads + writes, counted.total_bytes, _point(pair.measured))
 
 
 def _third_party(records: Records) -> Iterator[Compared]:
-    sums: dict[tuple[str, str], tuple[str, int, int]] = {}
+    sums: dict[str, tuple[str, int, int]] = {}
     for result, total in _totals(records):
-        name, derived, counted = sums.get((result.target, _key(result)), (_name(result), 0, 0))
-        sums[result.target, _key(result)] = (name, derived + total.derived, counted + total.counted)
-    for name, derived, counted in sums.values():
-        yield Compared("requested, third-party", name, derived, counted)
+        name, derived, counted = sums.get(_point(result), (_name(result), 0, 0))
+        sums[_point(result)] = (name, derived + total.derived, counted + total.counted)
+    for point, (name, derived, counted) in sums.items():
+        yield Compared("requested, third-party", name, derived, counted, point)
 
 
 def totals(records: Records) -> list[Total]:
@@ -122,31 +158,57 @@ def totals(records: Records) -> list[Total]:
 
 
 def _totals(records: Records) -> Iterator[tuple[Result, Total]]:
-    known = {(one.target, _key(one)): one for one in records.derived}
+    known = {_point(one): one for one in records.derived}
     for result in records.third_party:
-        derived = known.get((result.target, _key(result)))
+        derived = known.get(_point(result))
         if derived is None or result.status not in BYTES_HOLD:
             continue
-        launches = [launch for launch in derived.launches if launch.origin == "triton"]
-        for seen, said in zip(result.launches, launches, strict=True):
-            for sectors, by_tma in ((l1.READ_SECTORS, l1.TMA_READS), (l1.WRITE_SECTORS, l1.TMA_WRITES)):
-                asked = [_asked(launch, sectors, by_tma) for launch in (said, seen)]
-                yield result, Total(result.target, seen.kernel, *asked)
+        said, seen = _kernels(derived), _kernels(result)
+        if [one.kernel for one in said] != [one.kernel for one in seen]:
+            continue
+        for expected, counted in zip(said, seen, strict=True):
+            if expected.counters and counted.counters:
+                for sectors, by_tma in ((l1.READ_SECTORS, l1.TMA_READS), (l1.WRITE_SECTORS, l1.TMA_WRITES)):
+                    asked = [_asked(counters, sectors, by_tma) for counters in (expected.counters, counted.counters)]
+                    yield result, Total(result.target, counted.kernel, *asked)
 
 
-def _asked(launch: Launch, sectors: str, by_tma: str) -> int:
-    counters: Mapping[str, int] = launch.counters or {}
+def _kernels(result: Result) -> list[Launch]:
+    return [launch for launch in result.launches if launch.origin == "triton"]
+
+
+def _asked(counters: Mapping[str, int], sectors: str, by_tma: str) -> int:
     return SECTOR_BYTES * counters[sectors] + counters[by_tma]
 
 
-def _hbm(records: Records, own: Sequence[Result]) -> Iterator[Compared]:
+def _hbm(records: Records, single: Sequence[Result]) -> Iterator[Compared]:
+    """Yield the HBM bytes of points that were measured launch by launch, the L2 emptied before each."""
     simulated = {point_key(one.target, one.params): one for one in records.predictions}
-    for result in (*own, *records.third_party):
-        prediction = simulated.get(point_key(result.target, result.params))
-        expected, counted = prediction and simulated_bytes(prediction), _counted_hbm(result)
-        if expected is not None and counted is not None and result.status in BYTES_HOLD:
+    for result in single:
+        prediction, kernels = simulated.get(point_key(result.target, result.params)), _kernels(result)
+        expected, counted = prediction and simulated_bytes(prediction), _counted_hbm(kernels)
+        if prediction is None or expected is None or counted is None:
+            continue
+        if [one.kernel for one in prediction.launches] == [one.kernel for one in kernels]:
             kind: Kind = "HBM, third-party" if result.target.partition(":")[0].endswith(".py") else "HBM"
-            yield Compared(kind, _name(result), expected, counted)
+            yield Compared(kind, _name(result), expected, counted, _point(result))
+
+
+def _steady(records: Records) -> Iterator[Compared]:
+    """Yield requested and HBM bytes of calls in steady state."""
+    known = {point_key(one.target, one.params): one for one in records.steady_predictions}
+    for result in (one for one in records.steady if one.status in BYTES_HOLD):
+        prediction = known.get(point_key(result.target, result.params))
+        expected, counted = prediction and simulated_bytes(prediction), _counted_hbm([call_as_launch(result)])
+        if prediction is None or expected is None or counted is None:
+            continue
+        name, point = f"{_name(result)}mean of calls in steady state", _point(result)
+        yield Compared("HBM, steady state", name, expected, counted, point)
+        (call,) = prediction.launches
+        reads, writes = call.requested_read_bytes, call.requested_write_bytes
+        asked = result.requested and result.requested.total_bytes
+        if reads is not None and writes is not None and asked is not None:
+            yield Compared("requested", name, reads + writes, asked, point)
 
 
 def simulated_bytes(prediction: Prediction) -> int | None:
@@ -156,10 +218,10 @@ def simulated_bytes(prediction: Prediction) -> int | None:
     return sum(one.hbm_read_bytes + one.hbm_write_bytes for one in prediction.launches)
 
 
-def _counted_hbm(result: Result) -> int | None:
-    moved = [launch.hbm.total_bytes for launch in result.launches if launch.origin == "triton" and launch.hbm is not None]
+def _counted_hbm(launches: Sequence[Launch]) -> int | None:
+    moved = [launch.hbm.total_bytes for launch in launches if launch.hbm is not None]
     known = [one for one in moved if one is not None]
-    return sum(known) if known and len(known) == len(moved) else None
+    return sum(known) if known and len(known) == len(launches) else None
 
 
 def _name(result: Result) -> str:
@@ -168,11 +230,7 @@ def _name(result: Result) -> str:
     The kernels of the point come below that line.
     """
     kernels = dict.fromkeys(launch.kernel for launch in result.launches if launch.origin == "triton")
-    target = result.target.rpartition("/")[2].removeprefix("ioaware.kernels.attention.targets:")
+    target = result.target.rpartition("/")[2]
+    target = target.rpartition(":")[2] if target.startswith("ioaware.") else target
     known = {name: value for name, value in result.params.items() if value is not None and value is not False}
     return f"{target}: {params_text(known)}\n{', '.join(kernels)}"
-
-
-def _key(result: Result) -> str:
-    known: dict[str, Any] = {name: value for name, value in result.params.items() if value is not None}
-    return json.dumps(known, sort_keys=True)

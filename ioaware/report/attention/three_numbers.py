@@ -14,7 +14,6 @@ from ioaware.display.units import percent_text
 from ioaware.report.attention.recorded_bytes import Records, totals
 from ioaware.result import BYTES_HOLD, Result
 from ioaware.simulation.accuracy import Row
-from ioaware.simulation.accuracy_record.counter_comparison import compare
 from ioaware.sweep.claim_evidence import observe
 
 NO_ROW = Row("all", "HBM reads", 0, 0.0, 0.0, 0.0, 0, 0, 0)
@@ -46,8 +45,6 @@ def agreement(records: Records) -> Agreement:
     points = [observe(one) for one in measured if one.target in CASES]
     clear = [one for one in points if matches_algorithm(one)]
     asked = totals(records)
-    seen = [one for one in (*measured, *records.third_party) if one.hbm is not None]
-    rows = compare(seen, records.predictions).rows
     return Agreement(
         attention_points=len(points),
         clear_points=len(clear),
@@ -55,7 +52,7 @@ def agreement(records: Records) -> Agreement:
         totals=len(asked),
         equal_totals=sum(one.derived == one.counted for one in asked),
         kernels=len({(one.target, one.kernel) for one in asked}),
-        hbm=next((row for row in rows if (row.family, row.place) == ("all", "HBM reads")), NO_ROW),
+        hbm=next((row for row in records.accuracy().rows if (row.family, row.place) == ("all", "HBM reads")), NO_ROW),
     )
 
 
@@ -72,16 +69,17 @@ def three_numbers(found: Agreement) -> Iterator[dict[str, str]]:
     within = "0.001 %" if found.worst_clear <= 1e-5 else percent_text(found.worst_clear)
     yield {
         "value": f"{found.clear_points} of {found.attention_points}",
-        "name": f"attention points within {within}",
-        "what": "of their closed form: all points at which no L1 can serve a read",
+        "name": f"forward points within {within}",
+        "what": "of their closed form, over N and over blocks: all points at which no L1 can serve a read",
     }
     yield {
         "value": f"{found.equal_totals} of {found.totals}",
         "name": "sector totals equal to the last sector",
         "what": f"of {found.kernels} third-party kernels, derived from compiled code without a GPU",
     }
+    near = percent_text(found.hbm.percentile_95)
     yield {
         "value": percent_text(found.hbm.median),
         "name": "median error of simulated HBM reads",
-        "what": f"of {found.hbm.count} launches; 95 % of them within {percent_text(found.hbm.percentile_95)}",
+        "what": f"of {found.hbm.count} launches and calls in steady state; 95 % of them within {near}",
     }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from triton.backends.compiler import GPUTarget
 
+from ioaware.analysis.ir.shared_memory import SharedAccess
 from ioaware.capture.capture import Capture
 from ioaware.compilation.launches import CapturedLaunch
 from ioaware.compilation.shared_traffic import shared_traffic
@@ -59,22 +60,28 @@ def shared_lines(captured: Capture, gpu: GPUTarget) -> SharedLines:
         return SharedLines(why_not=(f"shared memory is counted of at most {MAX_LAUNCHES} launches",))
     kernels: dict[str, Lines] = {}
     refused: dict[str, str] = {}
+    partial: dict[str, str] = {}
     for launch in launches:
         try:
-            found = within(SECONDS, lambda launch=launch: _lines(launch, captured.values, gpu))
+            traffic = within(SECONDS, lambda launch=launch: shared_traffic(launch, captured.values, gpu))
         except (IoawareError, KeyError, ValueError) as error:
             refused[launch.name] = f"shared memory of {launch.name} is not counted: {str(error).splitlines()[0]}"
             continue
-        if found is None or kernels.setdefault(launch.name, found) != found:
-            reason = "data decide how often an operation runs" if found is None else "its launches differ"
+        found = traffic and _lines(traffic.accesses)
+        if traffic is not None and not traffic.whole:
+            partial[launch.name] = f"shared memory of {launch.name} is counted without its layout conversions"
+        if traffic is None or found is None or kernels.setdefault(launch.name, found) != found:
+            late, undecided = f"it takes over {SECONDS:g} s", "data decide how often an operation runs"
+            reason = late if traffic is None else undecided if found is None else "its launches differ"
             refused[launch.name] = f"shared memory of {launch.name} is not counted: {reason}"
-    return SharedLines({name: lines for name, lines in kernels.items() if name not in refused}, tuple(refused.values()))
+    kernels = {name: lines for name, lines in kernels.items() if name not in refused}
+    return SharedLines(kernels, tuple((partial | refused).values()))
 
 
-def _lines(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Lines | None:
+def _lines(accesses: Sequence[SharedAccess]) -> Lines | None:
     """Return the bytes by line; None where data decide."""
     found: dict[Place, SharedBytes] = {}
-    for one in shared_traffic(launch, values, gpu):
+    for one in accesses:
         if one.bytes is None or one.bytes.symbols:
             return None
         moved = int(one.bytes.evaluate({}))  # pyright: ignore[reportArgumentType]

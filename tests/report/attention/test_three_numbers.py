@@ -6,13 +6,16 @@ They are the same wherever they are quoted.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from ioaware.report.attention.agreement_figure import agreement_figure
-from ioaware.report.attention.recorded_bytes import Records, compared, shipped, totals
+from ioaware.report.attention.recorded_bytes import Records, compared, shipped, totals, unpredicted
 from ioaware.report.attention.three_numbers import agreement, three_numbers
+from ioaware.simulation.accuracy_record.counter_comparison import compare
+from ioaware.simulation.predictions import RECORDED, held_out_points, measured_points
 from tests.support import ROOT
 
 
@@ -40,16 +43,35 @@ def test_a_sector_more_is_noticed(records: Records) -> None:
     assert (after.equal_totals, after.totals) == (before.equal_totals - 1, before.totals)
 
 
+def test_the_numbers_of_the_page_are_those_of_the_command(records: Records) -> None:
+    found = compare(measured_points(), records.predictions, held_out_points(), records.steady_predictions)
+    assert found.rows == records.accuracy().rows
+    assert agreement(records).hbm in found.rows
+
+
+def test_a_point_of_other_kernels_or_without_a_derivation_has_no_totals(records: Records) -> None:
+    first, *rest = records.third_party
+    other = replace(first, launches=(replace(first.launches[0], kernel="another"), *first.launches[1:]))
+    for changed in (replace(records, third_party=[other, *rest]), replace(records, derived=records.derived[1:])):
+        assert agreement(changed).totals < agreement(records).totals
+    uncounted = replace(first, launches=tuple(replace(one, counters=None) for one in first.launches))
+    assert agreement(replace(records, third_party=[uncounted, *rest])).totals < agreement(records).totals
+
+
 def test_every_measured_point_is_in_the_picture(records: Records) -> None:
     points = compared(records)
+    kinds = Counter(one.kind for one in points)
+    lines = (line for path in RECORDED.rglob("*.jsonl") for line in path.open())
+    files = sum('"source":"measure"' in line[:40].replace(" ", "") for line in lines)
+    assert files == len(records.measured) == len({one.point for one in points}) + unpredicted(records, points)
+    assert kinds["HBM, steady state"] == len(records.steady) > 100
     own = sum(one.source == "measure" for one in (*records.own, *records.systems))
-    assert sum(one.kind == "requested" for one in points) == own
-    assert sum(one.kind == "requested, third-party" for one in points) == len(records.third_party)
-    assert sum(one.kind == "HBM, third-party" for one in points) == len(records.third_party)
-    assert all(one.predicted == one.measured for one in points if one.kind == "requested, third-party")
+    assert kinds["requested"] >= own + len(records.steady)
+    assert unpredicted(records, points) <= 8
     assert sum(one.counted for one in totals(records)) == sum(
         one.measured for one in points if one.kind == "requested, third-party"
     )
     upper = agreement_figure(points).cells[0].panels[0]
+    assert f"All {files} points" in agreement_figure(points, unpredicted(records, points)).caption
     assert sum(len(series.x) for series in upper.series if series.mark == "measure") == len(points)
     assert all("\n" in text and "predicted" in text for series in upper.series for text in series.hover)
