@@ -136,11 +136,11 @@ def accuracy(points: Points) -> list[tuple[str, str, int, str, str]]:
 
 
 def evidence_rows(rows: Sequence[Mapping[str, Any]], most: int = 40) -> tuple[list[tuple[str, str, str, str, str]], int]:
-    """Return (part, where, theory, observed, deviation), and the number left out.
+    """Return (part, where, theory, observed, deviation) of what deviates, and the number of those left out.
 
     The largest deviations come first.
     """
-    ranked = sorted(rows, key=lambda row: -_deviation(row))
+    ranked = sorted((row for row in rows if _deviation(row) > 0), key=lambda row: -_deviation(row))
     shown = [
         (
             clean(row.get("part", "")),
@@ -151,7 +151,7 @@ def evidence_rows(rows: Sequence[Mapping[str, Any]], most: int = 40) -> tuple[li
         )
         for row in ranked[:most]
     ]
-    return shown, max(0, len(rows) - most)
+    return shown, len(ranked) - len(shown)
 
 
 def _deviation(row: Mapping[str, Any]) -> float:

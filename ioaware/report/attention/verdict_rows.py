@@ -42,7 +42,7 @@ def verdict_rows(claims: Sequence[Claim]) -> list[dict[str, Any]]:
 def _row(claim: Claim) -> dict[str, Any]:
     evidence = claim.evidence
     parts, exponents = list(evidence.get("parts", ())), list(evidence.get("exponents", ()))
-    compared, _ = evidence_rows(evidence.get("points", ()), MAX_COMPARED)
+    compared, left = evidence_rows(evidence.get("points", ()), MAX_COMPARED)
     return {
         "name": clean(claim.claim, 60),
         "title": TITLES.get(claim.claim) or claim_title(claim.claim),
@@ -55,7 +55,8 @@ def _row(claim: Claim) -> dict[str, Any]:
         "parts_left": max(0, len(parts) - MAX_PARTS),
         "exponents": [_exponent(row) for row in exponents],
         "compared": compared,
-        "compared_all": len(evidence.get("points", ())),
+        "compared_left": left,
+        "compared_equal": len(evidence.get("points", ())) - len(compared) - left,
         "notes": [typeset(note) for note in evidence.get("notes", ())],
     }
 

@@ -113,7 +113,7 @@ def _cell(points: Points, head_dim: int, seq_len: int, group: list[Point], simul
     hbm += _floor(points, group, "compulsory")
     panels = [Panel(REQUESTED, tuple(requested)), Panel(HBM, tuple(hbm), 0.8), Panel(TIME, tuple(time), 0.8)]
     smallest, largest = (size_text(4 * head_dim * size) for size in (powers[0], powers[-1]))
-    x = Axis(f"outer block B, of M = 4·d·B = {smallest} to {largest} elements (rows)", "size", ticks=tick_labels)
+    x = Axis(f"M = 4·d·B: {smallest} to {largest}; outer block B (rows)", "size", ticks=tick_labels)
     return Cell(
         f"d = {head_dim}, N = {seq_len:,}",
         x,

@@ -45,7 +45,7 @@ def traffic(points: Points, simulated: Simulated, *, causal: bool) -> Figure | N
 def _caption(points: Points, slices: Sequence[Slice], *, on_hbm: bool) -> str:
     sentences = [f"Per head, {slices[0].dtype}, blocks {_blocks(slices)}."]
     if on_hbm:
-        sentences.append("Left: requested, what Theorem 2 counts. Right: HBM, after an L2, as simulated and as counted.")
+        sentences.append("Requested is what Theorem 2 counts. HBM is behind an L2, as simulated and as counted.")
     else:
         sentences.append("Requested bytes, what Theorem 2 counts.")
     standard = [config for part in slices for config in part.configs if config.algorithm == "standard"]

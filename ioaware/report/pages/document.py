@@ -17,6 +17,7 @@ from ioaware.display.text import clean
 from ioaware.report import style
 from ioaware.report.chart import Cell, Figure, Mark, Series
 from ioaware.report.inline_text import digest, json_block, template_text, theme
+from ioaware.report.pages.figure_data import figure_data, packed
 from ioaware.report.pages.figure_set import Shown
 from ioaware.report.svg.bars import BarFigure, draw_bars
 from ioaware.report.svg.elements import Drawing, tiled
@@ -82,7 +83,7 @@ def render(document: Document, *, with_pngs: bool = True) -> str:
             "policy": policy(css, script),
             "css": Markup(css),  # noqa: S704 - this package's own files
             "script": Markup(script),  # noqa: S704
-            "data": Markup(json_block({shown.figure.name: _shared(figure_data(shown)) for shown in document.figures})),  # noqa: S704
+            "data": Markup(json_block({shown.figure.name: packed(figure_data(shown)) for shown in document.figures})),  # noqa: S704
             "figures": {shown.figure.name: _figure(shown, with_png=with_pngs) for shown in document.figures},
         }
     )
@@ -101,51 +102,6 @@ def policy(css: str, script: str) -> str:
         "form-action": "'none'",
     }
     return "; ".join(f"{directive} {value}" for directive, value in allowed.items())
-
-
-def figure_data(shown: Shown) -> dict[str, Any]:
-    """Return the numbers behind a figure: names of columns, and rows.
-
-    The page's script offers them as CSV and JSON.
-    """
-    figure = shown.figure
-    about = {"title": clean(figure.title), "command": clean(shown.command, 2000)}
-    if isinstance(figure, BarFigure):
-        rows = [[clean(bar.name), bar.value, clean(bar.shown)] for bar in figure.bars]
-        return about | {"kind": "bars", "columns": ["name", "value", "shown"], "rows": rows}
-    return about | {"kind": "plot", "columns": ["cell", "panel", "series", "x", "y", "shown"], "rows": list(_plot_rows(figure))}
-
-
-def _shared(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a figure's data with each repeated text as a row number.
-
-    The number is that of the first row that has the text. Names of series are numbers, too. The script puts the texts back.
-    """
-    first: dict[str, int] = {}
-    rows: list[list[Any]] = [[*row[:-1], _once(first, number, row[-1])] for number, row in enumerate(data["rows"])]
-    if data["kind"] == "bars":
-        return data | {"rows": rows}
-    names = list(dict.fromkeys(row[2] for row in rows))
-    numbers = {name: number for number, name in enumerate(names)}
-    return data | {"names": names, "rows": [[*row[:2], numbers[row[2]], *row[3:]] for row in rows]}
-
-
-def _once(first: dict[str, int], number: int, text: str) -> str | int:
-    before = first.setdefault(text, number)
-    return text if before == number or len(text) < SHORT else before
-
-
-SHORT = 8
-"""Characters of a text below which its row's number is no shorter."""
-
-
-def _plot_rows(figure: Figure) -> Iterable[list[Any]]:
-    for number, cell in enumerate(figure.cells):
-        for at, panel in enumerate(cell.panels):
-            for series in (one for one in panel.series if one.mark != "path"):  # its points are a series of their own
-                for index, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
-                    shown = clean(series.hover[index].replace("\n", "; ")) if series.hover else ""
-                    yield [number, at, clean(series.name), float(f"{x:.9g}"), float(f"{y:.9g}"), shown]
 
 
 def _figure(shown: Shown, *, with_png: bool) -> dict[str, Any]:

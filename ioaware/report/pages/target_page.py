@@ -65,7 +65,7 @@ def columns(*numbers: str, words: Sequence[str] = ()) -> list[dict[str, Any]]:
 
 def cell(text: object, value: float | None = None) -> dict[str, Any]:
     """Return a cell: its text, and the number that it sorts by."""
-    return {"text": clean(text), "value": value}
+    return {"text": clean(text), "value": float(f"{value:.6g}") if isinstance(value, float) else value}
 
 
 def _headline(found: Findings) -> str:

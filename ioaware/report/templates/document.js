@@ -1,12 +1,16 @@
 "use strict";
 (() => {
   const figures = JSON.parse(document.getElementById("data").textContent);
-  // A text that an earlier row has is written as that row's number.
+  // Names of series, texts and lines of texts are written once: see figure_data.py.
   Object.values(figures).filter((figure) => figure.names).forEach((figure) => {
-    figure.rows.forEach((row) => { row[2] = figure.names[row[2]]; });
+    figure.rows.forEach((row) => {
+      const text = row[5];
+      row[2] = figure.names[row[2]];
+      row[5] = typeof text === "number" ? figure.rows[text][5] : text && text.map((line) => (typeof line === "number" ? figure.lines[line] : line)).join("; ");
+    });
     delete figure.names;
+    delete figure.lines;
   });
-  Object.values(figures).forEach(({ rows }) => rows.forEach((row) => { if (typeof row.at(-1) === "number") row[row.length - 1] = rows[row.at(-1)].at(-1); }));
   const tip = document.getElementById("tip");
   const SVG = "http://www.w3.org/2000/svg";
   document.querySelectorAll(".buttons").forEach((buttons) => { buttons.hidden = false; });

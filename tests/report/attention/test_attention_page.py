@@ -141,7 +141,7 @@ def test_repeated_texts_come_back_from_the_rows_that_have_them(page: str) -> Non
     rows = data["traffic"]["rows"]
     again = [row for row in rows if isinstance(row[-1], int)]
     assert again
-    assert all(isinstance(rows[row[-1]][-1], str) and rows[row[-1]][3] > 0 for row in again)
+    assert all(isinstance(rows[row[-1]][-1], list) and rows[row[-1]][3] > 0 for row in again)
 
 
 def test_json_cannot_end_its_element() -> None:

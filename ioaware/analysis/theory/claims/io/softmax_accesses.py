@@ -25,8 +25,9 @@ SOURCE = "Milakov and Gimelshein 2018, arXiv 1805.02867, and the tables of unpub
 
 NOTES = (
     "The notes' S counts a statistic stored once for each row and read once for each row and use; it is checked on their "
-    "steps. The kernels keep statistics in registers. They reduce through shared memory: a reduction over W warps, which TTGIR "
-    "gives, stores W partial results and the result, and loads as often. Each chunk of a row has one or two.",
+    "steps.",
+    "The kernels keep statistics in registers. They reduce through shared memory: a reduction over W warps, which TTGIR gives, "
+    "stores W partial results and the result, and loads as often. Each chunk of a row has one or two.",
     "Section 4.3 as printed computes exp(V - t0) again in its last step: what step 2 wrote is not used, and 4 G suffice (claim "
     "errata, S2.19). Its 6 G and 4 S of reads are those of the steps as printed.",
 )

@@ -1,0 +1,63 @@
+"""Give the numbers behind a figure, and write them small.
+
+The page offers them as CSV and JSON. Its script undoes what `packed` does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from ioaware.display.text import clean
+from ioaware.report.chart import Figure
+from ioaware.report.pages.figure_set import Shown
+from ioaware.report.svg.bars import BarFigure
+
+BETWEEN = "; "
+"""What stands between the lines of a text."""
+
+
+def figure_data(shown: Shown) -> dict[str, Any]:
+    """Return the title, the command, the names of columns, and rows."""
+    figure = shown.figure
+    about = {"title": clean(figure.title), "command": clean(shown.command, 2000)}
+    if isinstance(figure, BarFigure):
+        rows = [[clean(bar.name), bar.value, clean(bar.shown)] for bar in figure.bars]
+        return about | {"kind": "bars", "columns": ["name", "value", "shown"], "rows": rows}
+    return about | {"kind": "plot", "columns": ["cell", "panel", "series", "x", "y", "shown"], "rows": list(_rows(figure))}
+
+
+def packed(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a plot's data with each name of a series, text and line of a text once.
+
+    A name is its number. A text that an earlier row has is that row's number; another is a list of lines and of numbers of
+    lines that several texts share.
+    """
+    if data["kind"] == "bars":
+        return data
+    names = {name: number for number, name in enumerate(dict.fromkeys(row[2] for row in data["rows"]))}
+    uses = Counter(line for text in dict.fromkeys(row[-1] for row in data["rows"]) for line in text.split(BETWEEN))
+    lines = {line: number for number, line in enumerate(line for line, count in uses.items() if count > 1 and line)}
+    first: dict[str, int] = {}
+    rows: list[list[Any]] = []
+    for number, (cell, panel, name, x, y, text) in enumerate(data["rows"]):
+        before = first.setdefault(text, number)
+        short = [lines.get(line, line) for line in text.split(BETWEEN)] if text else ""
+        rows.append([cell, panel, names[name], x, y, short if before == number or not text else before])
+    return data | {"names": list(names), "lines": list(lines), "rows": rows}
+
+
+def _rows(figure: Figure) -> Iterator[list[Any]]:
+    for number, cell in enumerate(figure.cells):
+        for at, panel in enumerate(cell.panels):
+            for series in (one for one in panel.series if one.mark != "path"):  # its points are a series of their own
+                for index, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
+                    shown = clean(series.hover[index].replace("\n", BETWEEN)) if series.hover else ""
+                    yield [number, at, clean(series.name), _short(x), _short(y), shown]
+
+
+def _short(value: float) -> float | int:
+    """Return nine digits of a number, without `.0` where it is whole."""
+    near = float(f"{value:.9g}")
+    return int(near) if near.is_integer() and abs(near) < 2**53 else near

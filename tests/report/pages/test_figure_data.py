@@ -1,0 +1,49 @@
+"""What `packed` writes small is what the page's script reads back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ioaware.report.chart import Axis, Cell, Figure, Panel, Series
+from ioaware.report.pages.figure_data import figure_data, packed
+from ioaware.report.pages.figure_set import Shown
+from ioaware.report.svg.bars import Bar, BarFigure
+
+X, Y = Axis("x", "number"), Axis("y", "number")
+HOSTILE = "</script><b>;  ; 12"
+
+
+def unpacked(data: dict[str, Any]) -> list[list[Any]]:
+    """Do what document.js does."""
+    rows: list[list[Any]] = []
+    for cell, panel, name, x, y, text in data["rows"]:
+        if isinstance(text, list):
+            whole = "; ".join(data["lines"][line] if isinstance(line, int) else line for line in text)
+        else:
+            whole = rows[text][5] if isinstance(text, int) else text
+        rows.append([cell, panel, data["names"][name], x, y, whole])
+    return rows
+
+
+def plot(*hover: str) -> Shown:
+    xs = tuple(float(2**power) for power in range(len(hover)))
+    series = Series("a", "neutral", "measure", xs, tuple(x / 3 for x in xs), hover)
+    again = Series("b", "neutral", "measure", xs, xs, hover)
+    panels = (Panel(Y, (series, again)), Panel(Y, (again,)))
+    return Shown(Figure("f", "F", "", (Cell("", X, panels), Cell("", X, panels[:1]))), "ioaware f")
+
+
+def test_a_plot_comes_back() -> None:
+    shown = plot("kernel\n1 B", "kernel\n2 B", "", HOSTILE, HOSTILE + "\nkernel", "0", "; ;")
+    data = figure_data(shown)
+    small = packed(data)
+    assert unpacked(small) == data["rows"]
+    assert small["lines"].count("kernel") == 1
+    assert small["names"] == ["a", "b"]
+    assert [type(row[3]) for row in small["rows"][:2]] == [int, int]
+    assert small["rows"][1][4] == 0.666666667
+
+
+def test_bars_are_as_they_are() -> None:
+    shown = Shown(BarFigure("f", "F", "", (Bar("a; b", 3, "3 B", "neutral"), Bar("a; b", None, "", "neutral"))), "ioaware f")
+    assert packed(figure_data(shown))["rows"] == [["a; b", 3, "3 B"], ["a; b", None, ""]]
