@@ -1,6 +1,6 @@
-"""Ask Triton's compiler which operations of a TTGIR need scratch space in shared memory.
+"""Find the operations of a TTGIR that need scratch space in shared memory.
 
-The pass that places them marks each with `allocation.offset`. A conversion of layouts without the mark moves registers only.
+Triton marks each with `allocation.offset` where it places it. A conversion of layouts without the mark moves registers only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TOTAL = re.compile(r"\bttg\.shared = (\d+) : i32")
 
 
 def with_scratch(text: str, gpu: GPUTarget, shared_bytes: int) -> str | None:
-    """Return the TTGIR with the offset of each operation that the compiler gives shared memory.
+    """Return the TTGIR with the scratch offset of each operation that has one.
 
     `shared_bytes` is what the machine code asks for. None where the pass is not there or arrives at another number.
     """

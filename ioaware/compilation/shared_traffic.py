@@ -19,7 +19,10 @@ from ioaware.compilation.triton_ir import compiled, compiled_ir, integer_at
 
 @dataclass(frozen=True, slots=True)
 class SharedTraffic:
-    """What the operations of a launch move; `whole` where its layout conversions are among them."""
+    """What the operations of a launch move.
+
+    `whole` where its layout conversions are among them.
+    """
 
     accesses: tuple[SharedAccess, ...]
     whole: bool = True

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 INDEXED = re.compile(r"<mi>([A-Za-z])_(\w)</mi>")
 """A letter with an index, as in B_r; a name such as seq_len stays whole."""
 ENTITY = re.compile(r"&#(?:(\d{3,6})|x([89A-F][0-9A-F]|[0-9A-F]{3,5}));")
-"""An operator's character as sympy writes it; `<`, `>` and `&` have names or fewer digits."""
+"""An operator's character as sympy writes it.
+
+`<`, `>` and `&` have names or fewer digits.
+"""
 LONGEST = 20_000
 """Longest MathML in characters; a longer formula is replaced by its length."""
 

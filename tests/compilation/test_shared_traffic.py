@@ -75,7 +75,10 @@ def test_a_line_has_what_the_functions_that_it_calls_move() -> None:
 
 
 def test_a_conversion_between_registers_moves_nothing() -> None:
-    """P goes from the scores' product to the output's within each thread; O and the log-sum-exps cross warps."""
+    """P goes from the scores' product to the output's within each thread.
+
+    O and the log-sum-exps cross warps.
+    """
     counted = moved("flash2", seq_len=1024, heads=2)["flash2_kernel"]
     programs = 2 * 1024 // 64
     assert counted["in", "ttg.convert_layout"] == counted["out", "ttg.convert_layout"] == programs * (TILE + 64 * 4)
@@ -87,7 +90,10 @@ def test_pointers_take_eight_bytes() -> None:
 
 
 def test_conversions_that_cannot_be_placed_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not on AMD, nor where the pass and the machine code differ in their shared memory."""
+    """They are not placed on AMD.
+
+    Nor are they where the pass and the machine code differ in their shared memory.
+    """
     target = load_target("standard")
     captured = capture(target, target.resolve({"seq_len": 256}), gpu=DEFAULT_GPU)
     (launch, *_) = (event for event in captured.events if isinstance(event, CapturedLaunch))

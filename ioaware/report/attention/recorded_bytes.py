@@ -52,7 +52,10 @@ class Records:
         return [one for one in every if one.source == "measure" and one.status in BYTES_HOLD]
 
     def accuracy(self) -> Accuracy:
-        """Return the errors of every recorded prediction, as `ioaware accuracy` prints them."""
+        """Return the errors of every recorded prediction.
+
+        They are those that `ioaware accuracy` prints.
+        """
         return compare(self.measured, self.predictions, self.held_out, self.steady_predictions)
 
 
@@ -182,7 +185,10 @@ def _asked(counters: Mapping[str, int], sectors: str, by_tma: str) -> int:
 
 
 def _hbm(records: Records, single: Sequence[Result]) -> Iterator[Compared]:
-    """Yield the HBM bytes of points that were measured launch by launch, the L2 emptied before each."""
+    """Yield the HBM bytes of points that were measured launch by launch.
+
+    The L2 was emptied before each launch.
+    """
     simulated = {point_key(one.target, one.params): one for one in records.predictions}
     for result in single:
         prediction, kernels = simulated.get(point_key(result.target, result.params)), _kernels(result)

@@ -136,9 +136,9 @@ def accuracy(points: Points) -> list[tuple[str, str, int, str, str]]:
 
 
 def evidence_rows(rows: Sequence[Mapping[str, Any]], most: int = 40) -> tuple[list[tuple[str, str, str, str, str]], int]:
-    """Return (part, where, theory, observed, deviation) of what deviates, and the number of those left out.
+    """Return (part, where, theory, observed, deviation) of what deviates.
 
-    The largest deviations come first.
+    Return the number of rows left out as well. The largest deviations come first.
     """
     ranked = sorted((row for row in rows if _deviation(row) > 0), key=lambda row: -_deviation(row))
     shown = [
