@@ -34,8 +34,9 @@ def with_scratch(text: str, gpu: GPUTarget, shared_bytes: int) -> str | None:
 
 
 def _allocated(text: str, gpu: GPUTarget) -> str:
-    from triton.backends.nvidia import compiler as nvidia
+    from triton.backends.nvidia import compiler
 
+    nvidia: Any = compiler
     backend: Any = make_backend(gpu)
     context = _native.ir.context()
     _native.ir.load_dialects(context)
