@@ -54,13 +54,15 @@ LONGEST_NOTE = 4_000
 class Answer:
     """Record of a point as JSON, of status "failed" where it gave none.
 
-    `lacking` is what this machine lacks for it, `machine` the GPU of the worker that ran it, in a cluster.
+    `lacking` is what this machine lacks for it, `machine` the GPU of the worker that ran it, in a cluster. `more`: answers of
+    the same task follow at once.
     """
 
     point: Point
     record: str
     lacking: str | None = None
     machine: str = ""
+    more: bool = False
 
 
 def run_points(

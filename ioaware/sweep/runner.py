@@ -24,6 +24,11 @@ from ioaware.sweep.store import Store
 from ioaware.sweep.study import Study
 
 POLL_S = 0.2
+CHUNK, CHUNK_S = 64, 0.5
+"""Most predictions of this process that become durable together, and the longest time between the first and that.
+
+Why: each takes a millisecond, and a transaction of its own as much again.
+"""
 
 Progress = Callable[[int, int, Point, Status], None]
 """Arguments: points done, points in total, the point, its status.
@@ -128,10 +133,11 @@ def run_study(
     if not todo:
         return sweep.outcome
     try:
-        with contextlib.closing(Claims(store.path)) as sweep.claims:
+        with contextlib.closing(Claims(store.path)) as sweep.claims, sweep.flushed_when_interrupted():
             for point in here:
                 if not sweep.skip(point):
-                    sweep.keep(point, predict_record(point))
+                    sweep.keep(point, predict_record(point), more=not sweep.is_full)
+            sweep.flush()
             for apart in (measured_first, others):  # what a measurement tuned is derived and traced
                 if apart is others:
                     stale = [point for point in points if point not in todo and sweep.is_stale(point)]
@@ -144,6 +150,7 @@ def run_study(
                     with contextlib.closing(answers):
                         for answer in answers:
                             sweep.take(answer)
+                    sweep.flush()
                     apart = sweep.wait()
     except KeyboardInterrupt:
         raise SweepInterruptedError(
@@ -172,6 +179,9 @@ class _Sweep:
     claims: Claims | None = None
     elsewhere: list[Point] = field(default_factory=list[Point])
     """Points that another sweep is running."""
+    pending: list[tuple[Point, str, str]] = field(default_factory=list[tuple[Point, str, str]])
+    """Points, records and GPUs that are not durable yet."""
+    pending_since: float = 0.0
 
     def skip(self, point: Point) -> bool:
         """Claim a point for this sweep; True where it is not to be run now."""
@@ -223,7 +233,7 @@ class _Sweep:
             self.outcome.unavailable[need] = answer.lacking
             self._release(answer.point)
         else:
-            self.keep(answer.point, answer.record, answer.machine)
+            self.keep(answer.point, answer.record, answer.machine, more=answer.more and not self.is_full)
 
     def refuse_other_machines(self, points: Iterable[Point]) -> None:
         """Leave points open that name a GPU which this machine does not have."""
@@ -244,14 +254,49 @@ class _Sweep:
         if self.progress is not None:
             self.progress(self.outcome.done, self.outcome.total, point, status)
 
-    def keep(self, point: Point, record: str, machine: str = "") -> None:
-        """Make a record durable under the GPU that measured it, then report progress."""
+    @property
+    def is_full(self) -> bool:
+        """Whether the next record is to make all pending ones durable."""
+        waits = bool(self.pending) and time.monotonic() - self.pending_since > CHUNK_S
+        return waits or len(self.pending) + 1 >= CHUNK
+
+    def keep(self, point: Point, record: str, machine: str = "", *, more: bool = False) -> None:
+        """Make a record durable under the GPU that measured it, then report progress.
+
+        more: further records follow at once, and all become durable with the last one.
+        """
         machine = machine if machine and point.source == "measure" else self.machines_of(point)[0]
         if machine and machine not in self.outcome.machines:  # of a worker that joined later
             self.outcome.machines += (machine,)
-        if self.is_stale(point):
-            self.store.discard(point, machine=machine)
-        self.store.save(point, record, machine=machine)
+        if not self.pending:
+            self.pending_since = time.monotonic()
+        self.pending.append((point, record, machine))
+        if not more:
+            self.flush()
+
+    @contextlib.contextmanager
+    def flushed_when_interrupted(self) -> Generator[None]:
+        """Store on Ctrl-C what is ready."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.flush()
+            raise
+
+    def flush(self) -> None:
+        """Make the pending records durable in one transaction, then report progress."""
+        if not self.pending:
+            return
+        for point, _, machine in self.pending:
+            if self.is_stale(point):
+                self.store.discard(point, machine=machine)
+        self.store.save_all(self.pending)
+        pending, self.pending = self.pending, []
+        for point, record, _ in pending:
+            self._count(point, record)
+
+    def _count(self, point: Point, record: str) -> None:
+        """Count a durable record."""
         fields: Any = json.loads(record)
         status: Status = fields["status"]
         if status == "failed":

@@ -78,9 +78,16 @@ class Store:
 
         `record` is the text of `encode`: the measuring machine need not parse it.
         """
-        row = (point.key, machine, point.source, json.loads(record)["status"], record)
-        with self._errors():
-            self._connection.execute(_SAVE, (*row, _digest(row)))
+        self.save_all([(point, record, machine)])
+
+    def save_all(self, records: Iterable[tuple[Point, str, str]]) -> None:
+        """Make records durable, all of them or none.
+
+        Each is a point, the text of `encode` and the measuring machine.
+        """
+        rows = [(point.key, machine, point.source, json.loads(record)["status"], record) for point, record, machine in records]
+        with self._errors(), self._transaction():
+            self._connection.executemany(_SAVE, [(*row, _digest(row)) for row in rows])
 
     def discard(self, point: Point, *, machine: str = "") -> None:
         """Drop a point's record, which another one is about to replace."""
@@ -164,6 +171,18 @@ class Store:
 
     def _corrupt(self, why: str) -> DataError:
         return DataError(f"{self.path}: not a sound store ({why})", "Restore it from a copy, or choose a new --store file.")
+
+    @contextmanager
+    def _transaction(self) -> Generator[None]:
+        """Make everything inside durable at once; nothing where it fails."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
 
     @contextmanager
     def _errors(self) -> Generator[None]:

@@ -19,7 +19,7 @@ import pytest
 
 from ioaware.errors import DataError, UsageError
 from ioaware.result import Params, Result, Source, Status
-from ioaware.sweep import execute
+from ioaware.sweep import execute, runner
 from ioaware.sweep.claims import claim_key
 from ioaware.sweep.points import Point
 from ioaware.sweep.process_tree import MARK
@@ -175,6 +175,46 @@ def test_predictions_run_in_this_process(store: Store, monkeypatch: pytest.Monke
     outcome = run_study(parse_study(text, name="s", where="s"), store)
     assert outcome.statuses == {"ok": 2, "failed": 1}
     assert outcome.failed[0][1] == "ZeroDivisionError: planted"
+
+
+def predictions(count: int) -> Study:
+    text = f'[[grid]]\nsources = ["predict"]\ntargets = ["flash2"]\nparams = {{ seq_len = {list(range(16, 16 + count))} }}'
+    return parse_study(text, name="s", where="s.toml")
+
+
+def test_predictions_become_durable_in_chunks_and_before_they_are_reported(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    save_all = store.save_all
+
+    def counting(records: list[tuple[Point, str, str]]) -> None:
+        sizes.append(len(records))
+        save_all(records)
+
+    monkeypatch.setattr(store, "save_all", counting)
+    monkeypatch.setattr(runner, "CHUNK", 4)
+    monkeypatch.setattr(runner, "CHUNK_S", 1000.0)
+    seen: list[Status | None] = []
+    with Store(store.path, readonly=True) as other:
+        run_study(predictions(10), store, progress=lambda done, total, point, status: seen.append(other.status(point)))
+    assert sizes == [4, 4, 2]
+    assert seen == ["ok"] * 10
+
+
+def test_ctrl_c_stores_the_predictions_that_are_ready(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = predictions(6)
+    predict = runner.predict_record
+
+    def interrupted(point: Point) -> str:
+        if point is study.points[4]:
+            raise KeyboardInterrupt
+        return predict(point)
+
+    monkeypatch.setattr(runner, "predict_record", interrupted)
+    with pytest.raises(SweepInterruptedError, match="4 of 6 points are stored"):
+        run_study(study, store)
+    assert len(store.results()) == 4
 
 
 def test_ctrl_c_keeps_finished_points(store: Store) -> None:

@@ -204,6 +204,7 @@ class Dispatcher:
         Points that this worker cannot run go back to the queue.
         """
         worker = task.worker
+        last = task.points[-1]
         for point, fields in zip(task.points, said["outcomes"], strict=True):
             outcome = Outcome(**fields)
             answer = make_answer(point, outcome)
@@ -220,7 +221,7 @@ class Dispatcher:
                 if not failed:
                     worker.proven.add(point.source)
                 machine = worker.gpu if worker.gpu != NO_GPU else ""
-                yield Answer(point, with_facts(answer.record, worker.facts), machine=machine)
+                yield Answer(point, with_facts(answer.record, worker.facts), machine=machine, more=point is not last)
 
     def _lose(self, worker: Worker, how: str) -> Generator[Answer]:
         """Run the points of a lost worker elsewhere.

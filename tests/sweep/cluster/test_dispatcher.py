@@ -23,7 +23,7 @@ from ioaware.sweep.cluster.roster import Roster
 from ioaware.sweep.gpu_name import NO_GPU
 from ioaware.sweep.isolation import Outcome
 from ioaware.sweep.points import Point
-from ioaware.sweep.pool import Answer
+from ioaware.sweep.pool import ENTRY, Answer
 
 H200, A100 = "NVIDIA H200", "NVIDIA A100-SXM4-80GB"
 VERSIONS = {"ioaware's code": "abc", "torch": "2.13.0"}
@@ -139,6 +139,17 @@ def test_every_point_has_one_answer_with_its_host_and_gpu() -> None:
         facts = {"host": f"host-{host}"} | ({"gpu_index": 0} if host == "a" else {})
         assert decode(answer.record).environment == facts
     assert {address for address, _ in client.ran} == {"a", "b"}
+
+
+def test_the_last_answer_of_a_task_ends_its_transaction() -> None:
+    client = Client({"a": NO_GPU}, fine)
+    events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    roster = Roster(client, events.put, print)
+    roster.refresh()
+    options = SimpleNamespace(timeout_s=1.0, memory_bytes=None, entry=ENTRY, patience_s=0.1)
+    answers = list(Dispatcher(client, roster, events, points(9, "predict"), skip=lambda _: False, **vars(options)).run())
+    assert len(answers) == 9
+    assert [answer.more for answer in answers] == [True, False, *[False] * 7]  # a quarter of the points, then one at a time
 
 
 def test_a_dead_worker_costs_its_point_one_retry() -> None:
