@@ -2,10 +2,11 @@
 
 The two are interleaved.
 
-    python scripts/bench_cluster.py [--points 10000] [--traces 60] [--measures 0] [--rounds 3] [--keep FOLDER]
+    python scripts/bench_cluster.py [--points 10000] [--traces 60] [--measures 0 [--modes MODE ...]] [--rounds 3] [--keep DIR]
 
 `--measures` counts points to measure, on hosts with GPUs: without a cluster on the first GPU, then on clusters of one and two.
-Their requested bytes must be equal in every mode. `--keep` exports the records of each mode's last run there.
+Their requested bytes must be equal in every mode. `--modes` names some of these. `--keep` exports the records of each
+mode's last run there.
 
 Each run is a process of its own with a new store. `open` is the time until the workers have said who they are, `run` that of
 the points. `CPU` is the CPU time of all processes of the run, opening included, which other load lengthens least. The output
@@ -121,6 +122,7 @@ def main() -> None:
     parser.add_argument("--measures", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     options = parser.parse_args()
     if options.one:
         run(*options.one)
@@ -134,7 +136,9 @@ def main() -> None:
         report(f"{options.traces} traces", trace, MODES[:2], options.rounds, options.keep)
     if options.measures:
         measure = MEASURE.format(sizes=[512 * (n + 1) for n in range(options.measures)])
-        report(f"{options.measures} measured points", measure, MODES, options.rounds, options.keep, measured=True)
+        report(
+            f"{options.measures} measured points", measure, tuple(options.modes), options.rounds, options.keep, measured=True
+        )
 
 
 if __name__ == "__main__":

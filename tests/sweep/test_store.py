@@ -102,11 +102,12 @@ def test_records_saved_together_are_all_there_or_none(tmp_path: Path) -> None:
     points = [a_point(seq_len) for seq_len in range(1, 201)]
     records = [(point, encode(a_result(point)), "") for point in points]
     with Store(tmp_path / "s.db") as store, Store(tmp_path / "s.db", readonly=True) as other:
-        store._connection.execute("PRAGMA max_page_count = 12")  # room for some of them
+        connection = store._connection  # pyright: ignore[reportPrivateUsage]
+        connection.execute("PRAGMA max_page_count = 12")  # room for some of them
         with pytest.raises(WriteError, match="full"):
             store.save_all(records)
         assert other.results() == []
-        store._connection.execute("PRAGMA max_page_count = 10000")
+        connection.execute("PRAGMA max_page_count = 10000")
         store.save_all(records)
         assert [other.status(point) for point in points] == ["ok"] * 200
 

@@ -82,7 +82,8 @@ class Client:
                 "gpu_index": 0 if self.gpus[address] != NO_GPU else None,
             }
             return Future(key, "finished", json.dumps({**known, "versions": self.versions.get(address, VERSIONS)}))
-        outcomes, gpu = [], None
+        outcomes: list[dict[str, Any]] = []
+        gpu = None
         for command in json.loads(arguments[0])["jobs"]:
             self.ran.append((address, command["job"]["target"]))
             try:

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from ioaware.errors import MachineError
-from ioaware.kernels.attention.distributed.deadline import Deadline
+from ioaware.kernels.attention.distributed.deadline import Deadline, start_within
 
 Message = tuple[int, torch.Tensor]
 """A rank of the group, and a contiguous tensor to send to it or to fill from it."""
@@ -82,19 +82,16 @@ class Transfers:
     def _start(
         self, start: Callable[[], Sequence[dist.Work]], peers: tuple[int, ...], tensors: tuple[torch.Tensor, ...]
     ) -> Pending:
-        """Start transfers; on NCCL the time limit counts from here."""
-        limited = self.timeout_s is not None and self.device is not None
-        deadline = Deadline(self.timeout_s or 0.0, self.abort) if limited else None
+        """Start transfers.
+
+        On NCCL a time limit holds for the start, and from then on for the transfers.
+        """
+        limit, limited = self.timeout_s or 0.0, self.timeout_s is not None and self.device is not None
         try:
-            works = tuple(start())
+            works = start_within(limit, start, self.device) if limited else tuple(start())
         except (RuntimeError, ValueError) as error:
-            if deadline:
-                deadline.cancel()
-            late = RuntimeError(deadline.reason) if deadline and deadline.expired else error
-            raise self.failure(peers, late) from error
-        if deadline:
-            deadline.works = works
-        return Pending(self, works, peers, tensors, deadline)
+            raise self.failure(peers, error) from error
+        return Pending(self, works, peers, tensors, Deadline(limit, works, self.abort) if limited else None)
 
     def failure(self, peers: Sequence[int], error: Exception) -> MachineError:
         """Return the error of a transfer with these ranks that did not complete."""
