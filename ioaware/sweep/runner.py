@@ -25,7 +25,7 @@ from ioaware.sweep.study import Study
 
 POLL_S = 0.2
 CHUNK, CHUNK_S = 64, 0.5
-"""Most predictions of this process that become durable together, and the longest time between the first and that.
+"""Most predictions that become durable together, and their longest wait in s.
 
 Why: each takes a millisecond, and a transaction of its own as much again.
 """
