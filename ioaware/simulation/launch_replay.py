@@ -200,8 +200,24 @@ def _accessed_bytes(stream: ReferenceStream) -> int:
     return tiles * sum(part.bytes for part in stream.parts)
 
 
-def launch_events(one: Replay, names: Mapping[str, int], layouts: Sequence[Blocks]) -> list[Event]:
-    """Return the events of a launch.
+@dataclass(frozen=True, slots=True)
+class LaunchTouches:
+    """Accesses of a launch to lines.
+
+    Those of one instruction to one line within `quantum` time units are merged.
+    """
+
+    parts: tuple[AccessTouches, ...]
+    quantum: float
+    wave: Numbers
+
+    def events(self, parts: Sequence[AccessTouches]) -> list[Event]:
+        """Return the events of some of the accesses."""
+        return list(merge_events(parts, self.quantum, self.wave))
+
+
+def launch_touches(one: Replay, names: Mapping[str, int], layouts: Sequence[Blocks]) -> LaunchTouches:
+    """Return the accesses of a launch to lines.
 
     `names` maps a tensor to the number of its storage.
     """
@@ -212,7 +228,7 @@ def launch_events(one: Replay, names: Mapping[str, int], layouts: Sequence[Block
         for start in found:
             quantum = max(quantum, _line_duration(start, layouts[number]))
             parts += [AccessTouches(touched, access, number, kind) for touched in line_touches(start, layouts[number])]
-    return list(merge_events(parts, quantum, one.programs.wave))
+    return LaunchTouches(tuple(parts), quantum, one.programs.wave)
 
 
 def _line_duration(start: ReferenceStream, blocks: Blocks) -> float:

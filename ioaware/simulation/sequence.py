@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from ioaware.machine.model import L2Model
 from ioaware.simulation.address_blocks import Blocks
 from ioaware.simulation.cache import L2, READ, CacheConfig, Event, HbmTraffic
-from ioaware.simulation.launch_replay import Replay, choose_layouts, launch_events
+from ioaware.simulation.launch_replay import Replay, choose_layouts, launch_touches
 from ioaware.simulation.regimes import regime
+from ioaware.simulation.sampling import MAX_EVENTS, PILOT, Sample, choose_sample
 from ioaware.simulation.simulation_result import TensorTraffic
-
-MAX_EVENTS_TWICE = 400_000
-"""Launches with more events are simulated without variants, to bound the run time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,8 @@ class SequenceResult:
     replays: tuple[Replay, ...]
     reads: tuple[tuple[int, ...], ...]
     writes: tuple[tuple[int, ...], ...]
-    with_ranges: bool
+    every: int
+    """One of so many lines is replayed."""
 
 
 def run(
@@ -66,28 +65,44 @@ def run(
     replays = [one.replay(0.0) for one in plans]
     storage = [one.storage for one in plans]
     layouts = choose_layouts(replays, storage, sizes, capacity_bytes)
-    streams = [launch_events(one, names, layouts) for one, names in zip(replays, storage, strict=True)]
+    streams = _sampled_streams(replays, storage, layouts)
     nominal = _replay_all(streams, storage, layouts, capacity_bytes, model, cold)
-    reads, writes = [[one.read_bytes] for one in nominal], [[one.write_bytes] for one in nominal]
-    with_ranges = ranges and sum(map(len, streams)) <= MAX_EVENTS_TWICE
-    if with_ranges:
-        variants = [
+    variants: list[list[LaunchTraffic]] = []
+    if ranges:
+        variants += [
             _replay_all(streams, storage, layouts, capacity_bytes * factor, model, cold)
             for factor in (1 - model.capacity_spread, 1 + model.capacity_spread)
         ]
-        if model.skew_spread:
-            skewed = [one.replay(model.skew_spread) for one in plans]
-            again = [launch_events(one, names, layouts) for one, names in zip(skewed, storage, strict=True)]
-            variants.append(_replay_all(again, storage, layouts, capacity_bytes, model, cold))
-        for variant in variants:
-            for at, one in enumerate(variant):
-                reads[at].append(one.read_bytes)
-                writes[at].append(one.write_bytes)
-    return SequenceResult(tuple(nominal), tuple(replays), tuple(map(tuple, reads)), tuple(map(tuple, writes)), with_ranges)
+    if ranges and model.skew_spread:
+        skewed = _sampled_streams([one.replay(model.skew_spread) for one in plans], storage, layouts)
+        variants.append(_replay_all(skewed, storage, layouts, capacity_bytes, model, cold))
+    every = zip(nominal, *variants, strict=True)
+    reads, writes = zip(*(([one.read_bytes for one in each], [one.write_bytes for one in each]) for each in every), strict=True)
+    return SequenceResult(
+        tuple(nominal), tuple(replays), tuple(map(tuple, reads)), tuple(map(tuple, writes)), streams.sample.every
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Streams:
+    """Events of each launch, at the lines of a sample."""
+
+    events: tuple[Sequence[Event], ...]
+    sample: Sample
+
+
+def _sampled_streams(replays: Sequence[Replay], storage: Sequence[Mapping[str, int]], layouts: Sequence[Blocks]) -> _Streams:
+    """Return the events of the launches, of few enough lines for a replay in Python."""
+    touches = [launch_touches(one, names, layouts) for one, names in zip(replays, storage, strict=True)]
+    pilot = None
+    if sum(part.touches.line.size for one in touches for part in one.parts) > MAX_EVENTS:
+        pilot = sum(len(one.events(Sample(PILOT).of(one.parts))) for one in touches)
+    sample = choose_sample([one.parts for one in touches], pilot, len(layouts))
+    return _Streams(tuple(one.events(sample.of(one.parts)) for one in touches), sample)
 
 
 def _replay_all(
-    streams: Sequence[Sequence[Event]],
+    streams: _Streams,
     storage: Sequence[Mapping[str, int]],
     layouts: Sequence[Blocks],
     capacity_bytes: float,
@@ -95,54 +110,64 @@ def _replay_all(
     cold: bool,
 ) -> list[LaunchTraffic]:
     """Replay all launches once."""
+    sample = streams.sample
+    capacity_bytes /= sample.every
     shape = CacheConfig(capacity_bytes, model.partitions, capacity_bytes * model.dirty_share)
-    cache = L2(shape, [blocks.bytes for blocks in layouts])
+    sizes = sample.block_bytes(layouts)
+    cache = L2(shape, sizes)
     found: list[LaunchTraffic] = []
-    for number, (events, names) in enumerate(zip(streams, storage, strict=True)):
+    for number, (events, names) in enumerate(zip(streams.events, storage, strict=True)):
         cache.traffic = [HbmTraffic() for _ in layouts]
         cache.run(events)
-        left, traffic, waves = cache.dirty_bytes, cache.traffic, distinct_bytes_by_wave(events, layouts)
-        if not cold and number == len(streams) - 1:
+        left, traffic, waves = cache.dirty_bytes, cache.traffic, distinct_bytes_by_wave(events, sizes)
+        if not cold and number == len(streams.events) - 1:
             for one, dirty in zip(traffic, left, strict=True):
                 one.write_bytes += dirty
         arguments: dict[int, list[str]] = defaultdict(list)
         for name, number in names.items():
             arguments[number].append(name)
+        scales = [sample.scale_of(at) for at in range(len(layouts))]
         tensors = tuple(
-            _tensor("/".join(arguments[number]), traffic[number], left[number], waves[number])
+            _tensor("/".join(arguments[number]), traffic[number], left[number], waves[number], scales[number])
             for number in sorted(arguments)
             if traffic[number].read_bytes or traffic[number].write_bytes or left[number] or waves[number]
         )
-        reads, writes = (round(sum(getattr(one, name) for one in traffic)) for name in ("read_bytes", "write_bytes"))
-        found.append(LaunchTraffic(tensors, reads, writes, round(sum(left))))
+        reads, writes, dirty = (
+            round(sum(one * scale for one, scale in zip(each, scales, strict=True)))
+            for each in ([one.read_bytes for one in traffic], [one.write_bytes for one in traffic], left)
+        )
+        found.append(LaunchTraffic(tensors, reads, writes, dirty))
         if cold:
             cache.flush(write_back=False)
     return found
 
 
-def _tensor(name: str, traffic: HbmTraffic, left_dirty: float, waves: float) -> TensorTraffic:
+def _tensor(name: str, traffic: HbmTraffic, left_dirty: float, waves: float, scale: float) -> TensorTraffic:
     return TensorTraffic(
         name,
-        round(traffic.read_bytes),
-        round(traffic.write_bytes),
-        round(traffic.first_bytes),
-        round(waves),
-        {reason: round(value) for reason, value in traffic.excess_bytes.items()},
-        round(traffic.rewritten_bytes),
-        round(left_dirty),
+        round(scale * traffic.read_bytes),
+        round(scale * traffic.write_bytes),
+        round(scale * traffic.first_bytes),
+        round(scale * waves),
+        {reason: round(scale * value) for reason, value in traffic.excess_bytes.items()},
+        round(scale * traffic.rewritten_bytes),
+        round(scale * left_dirty),
         regime(traffic.read_bytes, traffic.first_bytes, waves) if traffic.read_bytes else None,
     )
 
 
-def distinct_bytes_by_wave(events: Sequence[Event], layouts: Sequence[Blocks]) -> list[float]:
-    """Return the distinct bytes that each wave reads, summed over waves, by tensor."""
+def distinct_bytes_by_wave(events: Sequence[Event], block_bytes: Sequence[float]) -> list[float]:
+    """Return the distinct bytes that each wave reads, summed over waves, by tensor.
+
+    `block_bytes` is the bytes of a block of each tensor.
+    """
     seen: dict[tuple[int, int], int] = defaultdict(int)
     of: dict[int, int] = {}
     for event in events:
         if event.kind == READ:
             seen[event.wave, event.line] |= event.left | event.right
             of[event.line] = event.tensor
-    total = [0.0] * len(layouts)
+    total = [0.0] * len(block_bytes)
     for (_, line), mask in seen.items():
-        total[of[line]] += mask.bit_count() * layouts[of[line]].bytes
+        total[of[line]] += mask.bit_count() * block_bytes[of[line]]
     return total

@@ -96,7 +96,34 @@ def simulate(
             launches, simulated, done.replays, done.reads, done.writes, served, strict=True
         )
     ]
-    return _result(derived, machine, launches, simulated, simulations, cold=cold, with_ranges=done.with_ranges)
+    return _result(derived, machine, launches, simulated, simulations, cold=cold, every=done.every)
+
+
+def l1_of_launches(
+    target: Target,
+    params: Mapping[str, ParamValue],
+    *,
+    machine: Machine,
+    gpu: GPUTarget = DEFAULT_GPU,
+    autotune: Mapping[str, ParamValue | Override] | None = None,
+) -> list[tuple[Launch, L1Reads | None]]:
+    """Return each Triton launch with what the L1s serve; None where it is not known.
+
+    The L2 is not replayed. Raises `UsageError` for what `derive` cannot derive.
+    """
+    derived = derive(target, params, gpu=gpu, autotune=autotune)
+    captured = capture(target, target.resolve(params), autotune=autotune, gpu=gpu)
+    launches = _launches(derived, captured, machine, gpu, {}, [])
+    return [(one.launch, _l1_without_l2(one, machine)) for one in launches]
+
+
+def _l1_without_l2(one: _PlannedLaunch, machine: Machine) -> L1Reads | None:
+    if not any(one.by_l1):
+        return L1Reads(0, 0)
+    try:
+        return _by_l1(one, one.plan.replay(0.0), machine)
+    except ValueError:
+        return None
 
 
 def _launches(
@@ -223,7 +250,7 @@ def _result(
     simulations: Sequence[LaunchSimulation],
     *,
     cold: bool,
-    with_ranges: bool,
+    every: int,
 ) -> Simulated:
     pairs = iter(zip(launches, simulated, simulations, strict=True))
     out: list[Launch] = []
@@ -246,7 +273,7 @@ def _result(
         "hbm": Traffic(reads, writes),
         "exact": False,
         "launches": tuple(out),
-        "notes": (*derived.notes, *_notes(machine, reads, writes, ranges, simulations, cold=cold, with_ranges=with_ranges)),
+        "notes": (*derived.notes, *_notes(machine, reads, writes, ranges, simulations, cold=cold, every=every)),
     }
     return Simulated(
         **known, machine=machine.name, cold=cold, simulations=tuple(found), read_range=ranges[0], write_range=ranges[1]
@@ -285,7 +312,7 @@ def _notes(
     simulations: Sequence[LaunchSimulation],
     *,
     cold: bool,
-    with_ranges: bool,
+    every: int,
 ) -> list[str]:
     """Return the assumptions and uncertainties of the numbers as notes."""
     model = machine.l2_model
@@ -295,8 +322,8 @@ def _notes(
         "programs of a wave advance in lockstep by requested bytes",
         _l1_note(machine, simulations),
     ]
-    if not with_ranges:
-        notes.append("no range: the launches are too large to replay for every variant")
+    if every > 1:
+        notes.append(f"1 of {every} lines of the L2 is replayed, in a cache as much smaller: HBM bytes are estimated")
     for name, number, (low, high) in (("reads", reads, ranges[0]), ("writes", writes, ranges[1])):
         if high is None or high - low > SENSITIVE * max(number, 1):
             most = "any number" if high is None else f"{high}"

@@ -172,18 +172,18 @@ def test_the_large_forward_is_replayed_in_seconds() -> None:
     from ioaware.simulation import sequence
 
     counted: list[int] = []
-    original = sequence.launch_events
+    original = sequence.launch_touches
 
     def counting(*arguments):
-        events = original(*arguments)
-        counted.append(len(events))
-        return events
+        touches = original(*arguments)
+        counted.append(len(touches.events(touches.parts)))
+        return touches
 
-    sequence.launch_events = counting
+    sequence.launch_touches = counting
     try:
         target = load_target("flash2")
         params = target.resolve({"seq_len": 131072, "heads": 2, "head_dim": 128})
         simulate(target, params, machine=find_machine_or_file("H200"), ranges=False)
     finally:
-        sequence.launch_events = original
+        sequence.launch_touches = original
     assert counted[0] < 10_000

@@ -1,0 +1,74 @@
+"""A sample of lines in a cache that is smaller by as much stands for all lines."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ioaware.machine import find_machine_or_file
+from ioaware.result import ParamValue
+from ioaware.simulation import sequence
+from ioaware.simulation.cache import READ
+from ioaware.simulation.merge import AccessTouches
+from ioaware.simulation.sampling import MAX_EVENTS, PILOT, Sample, choose_sample
+from ioaware.simulation.simulate import simulate
+from ioaware.simulation.streams import LineTouches
+from ioaware.targets.target import load_target
+
+
+def touches(lines: np.ndarray, tensor: int) -> AccessTouches:
+    ones = np.ones(lines.size, dtype=np.int64)
+    return AccessTouches(LineTouches(ones.astype(np.float64), lines, ones.astype(np.uint64), ones, ones), 0, tensor, READ)
+
+
+@pytest.mark.parametrize("every", [2, 3, 7, 16])
+def test_one_of_so_many_neighbours_is_taken(every: int) -> None:
+    lines = np.arange(every * 500)
+    taken = Sample(every).has(lines).reshape(500, every)
+    assert (taken.sum(axis=1) == 1).all()
+    assert taken.sum(axis=0).min() > 500 / every / 2, "every place is taken about equally often"
+
+
+def test_strided_accesses_are_taken_as_often() -> None:
+    assert np.count_nonzero(Sample(8).has(np.arange(0, 80_000, 8))) == pytest.approx(10_000 / 8, rel=0.1)
+
+
+def test_a_sample_has_the_events_of_a_replay() -> None:
+    parts = [touches(np.arange(10_000), 0), touches(np.arange(20_000, 20_010), 1)]
+    sample = choose_sample([parts], 4 * MAX_EVENTS // PILOT, 2)
+    assert (sample.every, sample.whole) == (4, frozenset({1}))
+    assert [one.touches.line.size for one in sample.of(parts)] == [2500, 10]
+    assert [sample.scale_of(0), sample.scale_of(1)] == [4.0, 4.0]
+    assert choose_sample([parts], None, 2) == Sample()
+
+
+@pytest.mark.parametrize(
+    ("target", "params"),
+    [
+        ("flash2", {"seq_len": 32768, "heads": 4, "head_dim": 128}),
+        pytest.param("flash1", {"seq_len": 4096, "heads": 8, "head_dim": 64}, marks=pytest.mark.slow),
+        pytest.param("standard", {"seq_len": 8192, "heads": 1, "head_dim": 64}, marks=pytest.mark.slow),
+        pytest.param("flash2", {"seq_len": 65536, "heads": 2, "head_dim": 128, "causal": True}, marks=pytest.mark.slow),
+    ],
+)
+def test_a_sampled_replay_agrees_with_a_full_one(
+    target: str, params: dict[str, ParamValue], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load_target(target)
+
+    def moved() -> tuple[list[float], list[float], bool]:
+        found = simulate(loaded, loaded.resolve(params), machine=find_machine_or_file("H200"))
+        assert found.hbm is not None
+        ends = [float(end or 0) for pair in (found.read_range, found.write_range) for end in pair]
+        numbers = [float(one or 0) for one in (found.hbm.read_bytes, found.hbm.write_bytes)]
+        return numbers, ends, any("lines of the L2 is replayed" in note for note in found.notes)
+
+    full, full_ends, sampled = moved()
+    assert not sampled
+    for module in ("sequence", "sampling"):
+        monkeypatch.setattr(f"ioaware.simulation.{module}.MAX_EVENTS", 1_000)
+    some, ends, sampled = moved()
+    assert sampled
+    assert some == pytest.approx(full, rel=0.03)
+    assert ends == pytest.approx(full_ends, rel=0.08)
+    assert sequence.MAX_EVENTS == 1_000
