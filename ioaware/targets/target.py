@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from ioaware.case import Work
@@ -16,6 +15,14 @@ from ioaware.cases import CASES, find_case
 from ioaware.errors import UsageError
 from ioaware.params import Param, resolve
 from ioaware.result import ParamValue, Traffic
+from ioaware.targets.generated_call import (
+    check_sizes,
+    generated_inputs,
+    generated_work,
+    in_order,
+    input_arguments,
+    is_generated_call,
+)
 from ioaware.targets.loading import load_function
 from ioaware.targets.signature import Argument, arguments_of, takes_device
 from ioaware.targets.tensor_params import parse_tensor, split_tensors
@@ -123,8 +130,8 @@ def _function(name: str, function: Callable[..., Any]) -> Target:
             f"{name} runs nothing when it is called: it is a {kind}",
             "A target launches its kernels when called, or returns the callable that does.",
         )
-    if (inputs := generated_inputs(function)) is not None:
-        return Target(name, (), partial(_generated_work, function, inputs))
+    if is_generated_call(function):
+        return _generated(name, function)
     arguments = arguments_of(function, name)
     wants_device = takes_device(function)
 
@@ -140,20 +147,22 @@ def _function(name: str, function: Callable[..., Any]) -> Target:
     return Target(name, arguments, call)
 
 
-def _generated_work(function: Callable[..., Any], inputs: Callable[[], list[Any]], **_: object) -> Callable[[], object]:
-    """Make the inputs and return the call, which empties the list that it is given."""
-    given = inputs()
-    return lambda: function(list(given))
+def _generated(name: str, function: Callable[..., Any]) -> Target:
+    """Return a file of torch's compiler as a target.
 
-
-def generated_inputs(function: Any) -> Callable[[], list[Any]] | None:
-    """Return what makes the inputs of `call` in a file of torch's compiler.
-
-    It is None where the file has no such function.
+    Its inputs are those that the file makes. Where it makes none, they are parameters by their names in its code.
     """
-    names: dict[str, Any] = getattr(getattr(function, "__func__", function), "__globals__", {})
-    is_call = "benchmark_compiled_module" in names and getattr(function, "__name__", "") == "call"
-    return names.get("get_args") if is_call else None
+    if (inputs := generated_inputs(function)) is not None:
+        return Target(name, (), lambda **_: generated_work(function, inputs()))
+    arguments = input_arguments(function, name)
+    check_sizes(function)
+
+    def call(*, device: str, **params: ParamValue) -> object:
+        tensors = _tensors(arguments, params, device)
+        work = generated_work(function, in_order(arguments, _values(arguments, params) | tensors))
+        return Work(work, arguments=tensors)
+
+    return Target(name, arguments, call)
 
 
 def _module(name: str, kind: Callable[..., Any]) -> Target:

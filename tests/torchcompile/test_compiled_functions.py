@@ -129,6 +129,25 @@ def test_a_file_of_the_compiler_is_a_target(tmp_path: Path, monkeypatch: pytest.
         assert _moved(result) == [launch for launch in _moved(compiled) if launch[0].startswith("triton_")]
 
 
+def test_a_file_without_inputs_takes_them_as_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor.graph import GraphLowering
+
+    written: list[str] = []
+    monkeypatch.setattr(GraphLowering, "save_output_code", written.append)
+    compiled = ioaware.derive(targets.pointwise)
+    file = tmp_path / "output_code.py"
+    file.write_text(written[0].partition("def get_args")[0])
+    names = [param.name for param in load_target(f"{file}:call").params]
+    given = {name: f"f32[rows={ROWS}, cols={COLS}]" for name in names}
+    for result in (ioaware.derive(f"{file}:call", **given), ioaware.trace(f"{file}:call", **given)):
+        assert _moved(result) == [launch for launch in _moved(compiled) if launch[0].startswith("triton_")]
+    given[names[0]] = f"f32[{ROWS}, {COLS + 1}]"
+    with pytest.raises(UsageError, match=f"was compiled for .{ROWS}, {COLS}."):
+        ioaware.derive(f"{file}:call", **given)
+    with pytest.raises(UsageError, match=f"{names[0]} has no default"):
+        ioaware.derive(f"{file}:call")
+
+
 def test_kernels_chosen_by_time_are_refused() -> None:
     with pytest.raises(UsageError, match="by their time on a GPU"):
         ioaware.derive(targets.tuned_by_time)
