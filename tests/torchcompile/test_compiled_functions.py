@@ -138,7 +138,7 @@ def test_a_file_without_inputs_takes_them_as_parameters(tmp_path: Path, monkeypa
     file = tmp_path / "output_code.py"
     file.write_text(written[0].partition("def get_args")[0])
     names = [param.name for param in load_target(f"{file}:call").params]
-    given = {name: f"f32[rows={ROWS}, cols={COLS}]" for name in names}
+    given = dict.fromkeys(names, f"f32[rows={ROWS}, cols={COLS}]")
     for result in (ioaware.derive(f"{file}:call", **given), ioaware.trace(f"{file}:call", **given)):
         assert _moved(result) == [launch for launch in _moved(compiled) if launch[0].startswith("triton_")]
     given[names[0]] = f"f32[{ROWS}, {COLS + 1}]"

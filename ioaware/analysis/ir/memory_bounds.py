@@ -65,7 +65,8 @@ def _one_no_more_than(excess: Poly, last: Poly, size: Poly) -> str:
         times = Fraction(excess.terms.get((atom,), 0)) / Fraction(divisor)
         if times > 0 and excess == rounded * times:
             length = atom.numerator - (divisor - 1)
-            return f"{show(to_sympy(length))} % {divisor} == 0"
+            text = show(to_sympy(length))
+            return f"({text}) % {divisor} == 0" if len(length.terms) > 1 else f"{text} % {divisor} == 0"
     return f"{show(to_sympy(last))} <= {show(to_sympy(size))} bytes"
 
 
