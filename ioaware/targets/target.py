@@ -153,7 +153,11 @@ def _generated(name: str, function: Callable[..., Any]) -> Target:
     Its inputs are those that the file makes. Where it makes none, they are parameters by their names in its code.
     """
     if (inputs := generated_inputs(function)) is not None:
-        return Target(name, (), lambda **_: generated_work(function, inputs()))
+
+        def call_with_its_own(**_: object) -> object:
+            return generated_work(function, inputs())
+
+        return Target(name, (), call_with_its_own)
     arguments = input_arguments(function, name)
     check_sizes(function)
 
