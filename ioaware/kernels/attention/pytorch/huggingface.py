@@ -80,18 +80,21 @@ def attention_mask(
     Else return the mask, which `attention_forward` refuses. Why not SDPA's own rule: it leaves out masks that are causal from
     the top left, as of a static cache that is longer than the queries.
     """
-    from transformers import masking_utils  # pyright: ignore[reportMissingImports]
+    # A name from the module itself: TorchDynamo refuses to import from the package, which is lazy.
+    from transformers.masking_utils import (  # pyright: ignore[reportMissingImports]
+        bidirectional_mask_function,
+        causal_mask_function,
+        sdpa_mask,
+    )
 
-    causal_mask, no_mask = masking_utils.causal_mask_function, masking_utils.bidirectional_mask_function
-
-    function = causal_mask if mask_function is None else mask_function
+    function = causal_mask_function if mask_function is None else mask_function
     aligned = type(q_offset) is type(kv_offset) is int and q_offset + q_length == kv_offset + kv_length
-    supported = function is no_mask or (function is causal_mask and aligned)
+    supported = function is bidirectional_mask_function or (function is causal_mask_function and aligned)
     if supported and options.get("local_size") is None and _keeps_all(attention_mask):
         return None
     given = {**options, "allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
     offsets = {"q_offset": q_offset, "kv_offset": kv_offset}
-    return masking_utils.sdpa_mask(
+    return sdpa_mask(
         q_length=q_length, kv_length=kv_length, mask_function=function, attention_mask=attention_mask, **offsets, **given
     )
 
