@@ -18,7 +18,8 @@ def unpacked(data: dict[str, Any]) -> list[list[Any]]:
     rows: list[list[Any]] = []
     for cell, panel, name, x, y, text in data["rows"]:
         if isinstance(text, list):
-            whole = "; ".join(data["lines"][line] if isinstance(line, int) else line for line in text)
+            parts: list[Any] = text
+            whole = "; ".join(data["lines"][line] if isinstance(line, int) else line for line in parts)
         else:
             whole = rows[text][5] if isinstance(text, int) else text
         rows.append([cell, panel, data["names"][name], x, y, whole])
