@@ -161,19 +161,30 @@ def totals(records: Records) -> list[Total]:
 
 
 def _totals(records: Records) -> Iterator[tuple[Result, Total]]:
-    known = {_point(one): one for one in records.derived}
+    for result, expected, counted in third_party_launches(records):
+        if expected.exact and expected.counters and counted.counters:
+            for sectors, by_tma in ((l1.READ_SECTORS, l1.TMA_READS), (l1.WRITE_SECTORS, l1.TMA_WRITES)):
+                asked = [_asked(counters, sectors, by_tma) for counters in (expected.counters, counted.counters)]
+                yield result, Total(result.target, counted.kernel, *asked)
+
+
+def third_party_launches(records: Records) -> Iterator[tuple[Result, Launch, Launch]]:
+    """Yield the point, the derived and the measured launch.
+
+    They are of points whose derived kernels, grids and configurations are those that ran, and whose bytes are derived.
+    """
+    known: dict[str, list[Result]] = {}
+    for one in records.derived:
+        known.setdefault(_point(one), []).append(one)
     for result in records.third_party:
-        derived = known.get(_point(result))
-        if derived is None or result.status not in BYTES_HOLD:
-            continue
-        said, seen = _kernels(derived), _kernels(result)
-        if [one.kernel for one in said] != [one.kernel for one in seen]:
-            continue
-        for expected, counted in zip(said, seen, strict=True):
-            if expected.counters and counted.counters:
-                for sectors, by_tma in ((l1.READ_SECTORS, l1.TMA_READS), (l1.WRITE_SECTORS, l1.TMA_WRITES)):
-                    asked = [_asked(counters, sectors, by_tma) for counters in (expected.counters, counted.counters)]
-                    yield result, Total(result.target, counted.kernel, *asked)
+        said = [_kernels(one) for one in known.get(_point(result), ()) if _identities(one) == _identities(result)]
+        known_bytes = said and all(one.requested is not None and one.requested.total_bytes is not None for one in said[-1])
+        if known_bytes and result.status in BYTES_HOLD:
+            yield from ((result, *both) for both in zip(said[-1], _kernels(result), strict=True))
+
+
+def _identities(result: Result) -> list[object]:
+    return [(one.kernel, one.grid, dict(one.configuration or {})) for one in _kernels(result)]
 
 
 def _kernels(result: Result) -> list[Launch]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ioaware.analysis.theory.claims.hardware import matches_algorithm
 from ioaware.cases import CASES
 from ioaware.display.units import percent_text
-from ioaware.report.attention.recorded_bytes import Records, totals
+from ioaware.report.attention.recorded_bytes import Records, third_party_launches, totals
 from ioaware.result import BYTES_HOLD, Result
 from ioaware.simulation.accuracy import Row
 from ioaware.sweep.claim_evidence import observe
@@ -34,6 +34,8 @@ class Agreement:
     totals: int
     equal_totals: int
     """Sector totals of third-party kernels, and those equal to the last sector."""
+    undecided: int
+    """Totals of these kernels that data decide, or that are not derived."""
     kernels: int
     hbm: Row
     """Errors of the simulated HBM reads, launch by launch."""
@@ -44,14 +46,15 @@ def agreement(records: Records) -> Agreement:
     measured = [one for one in records.own if one.source == "measure" and one.status in BYTES_HOLD]
     points = [observe(one) for one in measured if one.target in CASES]
     clear = [one for one in points if matches_algorithm(one)]
-    asked = totals(records)
+    asked, compared = totals(records), list(third_party_launches(records))
     return Agreement(
         attention_points=len(points),
         clear_points=len(clear),
         worst_clear=max((_difference(one.observed, one.predicted) for one in clear), default=0.0),
         totals=len(asked),
         equal_totals=sum(one.derived == one.counted for one in asked),
-        kernels=len({(one.target, one.kernel) for one in asked}),
+        undecided=2 * len(compared) - len(asked),
+        kernels=len({(point.target, launch.kernel) for point, launch, _ in compared}),
         hbm=next((row for row in records.accuracy().rows if (row.family, row.place) == ("all", "HBM reads")), NO_ROW),
     )
 
@@ -67,6 +70,7 @@ def _difference(observed: Result, predicted: Result) -> float:
 def three_numbers(found: Agreement) -> Iterator[dict[str, str]]:
     """Yield each number with its name and what it is of."""
     within = "0.001 %" if found.worst_clear <= 1e-5 else percent_text(found.worst_clear)
+    undecided = f"; {found.undecided} more are not predicted" if found.undecided else ""
     yield {
         "value": f"{found.clear_points} of {found.attention_points}",
         "name": f"forward points within {within}",
@@ -75,7 +79,7 @@ def three_numbers(found: Agreement) -> Iterator[dict[str, str]]:
     yield {
         "value": f"{found.equal_totals} of {found.totals}",
         "name": "sector totals equal to the last sector",
-        "what": f"of {found.kernels} third-party kernels, derived from compiled code without a GPU",
+        "what": f"of {found.kernels} third-party kernels, derived from compiled code without a GPU{undecided}",
     }
     near = percent_text(found.hbm.percentile_95)
     yield {

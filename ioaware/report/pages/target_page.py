@@ -143,8 +143,7 @@ def _rates_note(found: Findings) -> str:
     peak = f"{significant(rates.flops_per_s / 1e12)} TFLOP/s of {rates.dtype}"
     return (
         f"{found.machine.name}: {significant(rates.hbm_bytes_per_s / 1e12)} TB/s at HBM, {peak}. {rates.source}. "
-        "FLOPs are those of matrix products in Triton kernels; other arithmetic is not counted, so a floor may be lower than "
-        "what is possible."
+        "FLOPs are those of matrix products; other arithmetic is not counted, so a floor may be too low."
     )
 
 

@@ -41,15 +41,22 @@ def draw_bars(figure: BarFigure, width: int) -> Drawing:
     room = width - 16 - CHARACTER * max((len(bar.shown) for bar in figure.bars), default=0)
     ends = [end for bar in figure.bars for end in (bar.value, *(bar.interval or ())) if end is not None]
     unit = room / max([*ends, 1e-300])
-    rows = [part for number, bar in enumerate(figure.bars) for part in _bar(bar, number * ROW, unit)]
+    most = int(width / CHARACTER)
+    rows = [part for number, bar in enumerate(figure.bars) for part in _bar(bar, number * ROW, unit, most)]
     said = clean("; ".join(f"{bar.name}: {bar.shown}" for bar in figure.bars), 4000)
     return drawing(
         rows, width, ROW * len(figure.bars) + 4, class_="bars", role="img", aria_label=f"{clean(figure.title)}. {said}"
     )
 
 
-def _bar(bar: Bar, top: float, unit: float) -> Iterator[str]:
-    yield text(bar.name, 0, top + 14, class_="name")
+def _short(name: str, most: int) -> str:
+    """Return a name of at most so many characters; the middle of a longer one is left out."""
+    half = (most - 1) // 2
+    return name if len(name) <= most else f"{name[: most - 1 - half]}…{name[-half:]}"
+
+
+def _bar(bar: Bar, top: float, unit: float, most: int) -> Iterator[str]:
+    yield text(_short(bar.name, most), 0, top + 14, class_="name")
     length = 0.0 if bar.value is None else max(bar.value * unit, 1.0)
     if bar.value is not None:
         yield element("rect", x=0, y=top + 20, width=length, height=THICK, rx=2, class_=f"f-{bar.color}")

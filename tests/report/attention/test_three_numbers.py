@@ -62,12 +62,11 @@ def test_every_measured_point_is_in_the_picture(records: Records) -> None:
     points = compared(records)
     kinds = Counter(one.kind for one in points)
     lines = (line for path in RECORDED.rglob("*.jsonl") for line in path.read_text(encoding="utf-8").splitlines())
-    files = sum('"source":"measure"' in line[:40].replace(" ", "") for line in lines)
+    files = sum('"source":"measure"' in line[:40].replace(" ", "") and '"failed"' not in line for line in lines)
     assert files == len(records.measured) == len({one.point for one in points}) + unpredicted(records, points)
     assert kinds["HBM, steady state"] == len(records.steady) > 100
     own = sum(one.source == "measure" for one in (*records.own, *records.systems))
     assert kinds["requested"] >= own + len(records.steady)
-    assert unpredicted(records, points) <= 8
     assert sum(one.counted for one in totals(records)) == sum(
         one.measured for one in points if one.kind == "requested, third-party"
     )

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from ioaware.report.chart import Axis, Cell, Panel, Series
 from ioaware.report.svg.bars import Bar, BarFigure, draw_bars
 from ioaware.report.svg.elements import tiled
-from ioaware.report.svg.plot import LEFT, NARROW, WIDE, draw_cell
+from ioaware.report.svg.plot import CHARACTER, LEFT, NARROW, WIDE, draw_cell
 
 SVG = "{http://www.w3.org/2000/svg}"
 X, Y = Axis("n", "size"), Axis("bytes", "bytes")
@@ -97,3 +97,15 @@ def test_pictures_stand_one_above_the_other() -> None:
     three = tiled([one, one, one], 2)
     assert (three.width, three.height) == (2 * one.width, 2 * one.height)
     assert f'<svg x="{one.width}" y="0"' in three.svg
+
+
+def test_a_bars_name_fits_the_width() -> None:
+    name = "triton_red_fused_" + "_".join(map(str, range(60))) + "_rsqrt_1"
+    figure = BarFigure("bars", "Bars", "", (Bar(name, 1.0, "1 B"), Bar("short", 2.0, "2 B")))
+    names = [
+        part.text or "" for part in ElementTree.fromstring(draw_bars(figure, NARROW).svg).iter() if part.get("class") == "name"
+    ]
+    assert names[0].startswith("triton_red_fused_")
+    assert names[0].endswith("_rsqrt_1")
+    assert len(names[0]) <= NARROW / CHARACTER < len(name)
+    assert names[1] == "short"
