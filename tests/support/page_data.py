@@ -7,9 +7,21 @@ from typing import Any
 
 
 def page_data(page: str) -> dict[str, Any]:
-    """Return each figure's data with the names of its series."""
+    """Return each figure's data with its names and texts."""
     figures: dict[str, Any] = json.loads(page.split('id="data">')[1].split("</script>")[0])
-    for figure in figures.values():
-        for row in figure["rows"] if "names" in figure else ():
-            row[2] = figure["names"][row[2]]
-    return figures
+    return {name: figure | {"rows": unpacked(figure)} for name, figure in figures.items()}
+
+
+def unpacked(data: dict[str, Any]) -> list[list[Any]]:
+    """Return the rows of a figure with its names and texts."""
+    if "names" not in data:
+        return data["rows"]
+    rows: list[list[Any]] = []
+    for cell, panel, name, x, y, text in data["rows"]:
+        if isinstance(text, list):
+            parts: list[Any] = text
+            whole = "; ".join(data["lines"][line] if isinstance(line, int) else line for line in parts)
+        else:
+            whole = rows[text][5] if isinstance(text, int) else text
+        rows.append([cell, panel, data["names"][name], x, y, whole])
+    return rows

@@ -10,6 +10,7 @@ from ioaware.report.comparable_points import Config, Point, Points
 from ioaware.report.style import ALGORITHMS
 from ioaware.simulation.accuracy import point_key
 
+BELOW_COMPULSORY = "HBM below compulsory: when the kernel ended, the rest of its writes was in the L2."
 Value = Callable[[Point], float | None]
 Simulated = Mapping[str, int]
 """Simulated HBM bytes of all heads, by `point_key`."""

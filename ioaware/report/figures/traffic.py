@@ -11,7 +11,18 @@ from ioaware.display.units import bytes_text
 from ioaware.kernels.attention.launching.on_chip_limits import ROW_ON_CHIP
 from ioaware.report.chart import Axis, Cell, Figure, Mark, Panel, Series, cell_of, series_of
 from ioaware.report.comparable_points import Config, Point, Points, Slice
-from ioaware.report.figures.labels import Simulated, Value, beside, curve, marks, replayed, seq_len, simulated_per_head
+from ioaware.report.figures.labels import (
+    BELOW_COMPULSORY,
+    Simulated,
+    Value,
+    beside,
+    curve,
+    marks,
+    over_compulsory,
+    replayed,
+    seq_len,
+    simulated_per_head,
+)
 from ioaware.report.style import ALGORITHMS
 
 SEQ_LEN = Axis("sequence length N (tokens)", "size")
@@ -51,6 +62,9 @@ def _caption(points: Points, slices: Sequence[Slice], *, on_hbm: bool) -> str:
     standard = [config for part in slices for config in part.configs if config.algorithm == "standard"]
     if any(point.seq_len > ROW_ON_CHIP for config in standard for point in points.along(config, "predict")):
         sentences.append(f"Standard attention bends at N = {ROW_ON_CHIP:,}: longer rows of S are read twice.")
+    seen = [point for part in slices for config in part.configs for point in _seen(points, config)]
+    if any((over_compulsory(points, point) or 1.0) < 1.0 for point in seen):
+        sentences.append(BELOW_COMPULSORY)
     return " ".join(sentences)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from ioaware.display.text import clean, params_text
 from ioaware.display.units import bytes_text, percent_text, time_text
 from ioaware.report.chart import Axis, Figure, Mark, Panel, Series, cell_of, drawable, series_of
+from ioaware.report.figures.labels import BELOW_COMPULSORY
 from ioaware.report.pages.document import Document
 from ioaware.report.pages.figure_set import Shown
 from ioaware.report.pages.over_figure import BYTES, FLOOR, HBM, REQUESTED
@@ -114,8 +115,14 @@ def _figure(number: int, target: str, points: Sequence[Result]) -> Figure | None
     shown = ", ".join(f"{name}={value}" for name, value in chosen) or "no other parameter"
     caption = f"Points at {shown}. Filled dots are measured, squares traced, open dots simulated, lines formulas."
     caption += f" {len(groups) - 1} other settings are in the table." if len(groups) > 1 else ""
+    caption += f" {BELOW_COMPULSORY}" if any(map(_below_compulsory, groups[chosen])) else ""
     cell_ = cell_of("", Axis(varied, "size"), Panel(BYTES, tuple(series)))
     return drawable(Figure(f"target{number}", clean(target), clean(caption, 1000), (cell_,), 1))
+
+
+def _below_compulsory(result: Result) -> bool:
+    moved, least = (traffic and traffic.total_bytes for traffic in (result.hbm, result.compulsory))
+    return moved is not None and least is not None and moved < least
 
 
 def _varied(points: Sequence[Result]) -> str | None:

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series
 from ioaware.report.pages.figure_data import figure_data, packed
 from ioaware.report.pages.figure_set import Shown
 from ioaware.report.svg.bars import Bar, BarFigure
+from tests.support.page_data import unpacked
 
 X, Y = Axis("x", "number"), Axis("y", "number")
 HOSTILE = "</script><b>;  ; 12"
-
-
-def unpacked(data: dict[str, Any]) -> list[list[Any]]:
-    """Do what document.js does."""
-    rows: list[list[Any]] = []
-    for cell, panel, name, x, y, text in data["rows"]:
-        if isinstance(text, list):
-            parts: list[Any] = text
-            whole = "; ".join(data["lines"][line] if isinstance(line, int) else line for line in parts)
-        else:
-            whole = rows[text][5] if isinstance(text, int) else text
-        rows.append([cell, panel, data["names"][name], x, y, whole])
-    return rows
 
 
 def plot(*hover: str) -> Shown:

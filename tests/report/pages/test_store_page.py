@@ -12,6 +12,7 @@ import pytest
 from ioaware.cli.store_report import document_of
 from ioaware.errors import UsageError
 from ioaware.prediction import predict
+from ioaware.report.figures.labels import BELOW_COMPULSORY
 from ioaware.report.pages.document import render
 from ioaware.report.pages.store_page import store_page
 from ioaware.result import Result, Traffic
@@ -61,6 +62,17 @@ def test_a_shipped_study_shows_recorded_points_without_a_store() -> None:
     page = render(document_of(None, "h200-length"))
     assert "no result here" not in page
     assert "deviation" in page
+
+
+def test_bytes_below_the_compulsory_ones_are_explained() -> None:
+    def page(hbm: int) -> str:
+        traffic = {"hbm": Traffic(hbm, 0), "compulsory": Traffic(100, 0)}
+        return render(
+            store_page("t", [Result("measure", "a", {"n": n}, Traffic(200, 0), **traffic) for n in (1, 2, 3)], "", ())
+        )
+
+    assert BELOW_COMPULSORY in page(99)
+    assert BELOW_COMPULSORY not in page(100)
 
 
 def test_no_store(tmp_path: Path) -> None:
