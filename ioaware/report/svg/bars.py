@@ -50,7 +50,7 @@ def draw_bars(figure: BarFigure, width: int) -> Drawing:
 
 
 def _short(name: str, most: int) -> str:
-    """Return a name of at most so many characters; the middle of a longer one is left out."""
+    """Return a name of at most so many characters, its middle left out."""
     half = (most - 1) // 2
     return name if len(name) <= most else f"{name[: most - 1 - half]}…{name[-half:]}"
 
