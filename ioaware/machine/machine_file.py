@@ -14,6 +14,9 @@ dirty_share = 0.43
 capacity_spread = 0.02
 skew_spread = 0.1
 source = "calibrated 2026-11-22"
+[link]
+reached_bytes_per_s = 3.82e11
+source = "copies of 1 GiB both ways, 2026-11-22"
 """
 
 from __future__ import annotations
@@ -26,18 +29,19 @@ from pathlib import Path
 from typing import Any, cast
 
 from ioaware.errors import DataError, UsageError
-from ioaware.machine.model import L2Model, Level, Machine, Peak, Rate
+from ioaware.machine.model import L2Model, Level, Link, Machine, Peak, Rate
 from ioaware.machine.presets import find_machine
 from ioaware.params import ELEMENT_BYTES
 
 SUFFIX = ".toml"
-KEYS = frozenset({"preset", "name", "sms", "source", "levels", "peaks", "l2_model", "calibration"})
+KEYS = frozenset({"preset", "name", "sms", "source", "levels", "peaks", "l2_model", "link", "calibration"})
 """`calibration` holds what `ioaware calibrate` measured beside.
 
 No command reads it.
 """
 RATES: tuple[Rate, ...] = ("read", "write", "copy", "triad")
 LEVEL_KEYS = frozenset({"capacity_bytes", "bandwidth_bytes_per_s", "source", *(f"{rate}_bytes_per_s" for rate in RATES)})
+LINK_KEYS = frozenset({"reached_bytes_per_s", "source"})
 PEAK_KEYS = frozenset({"flops_per_s", "source"})
 MODEL_KEYS = frozenset({"partitions", "dirty_share", "capacity_spread", "skew_spread", "source"})
 
@@ -92,6 +96,7 @@ def read_machine(text: str, where: str) -> Machine:
         levels=changed,
         peaks={**base.peaks, **_peaks(data.get("peaks", {}), where)},
         l2_model=_model(data["l2_model"], where) if "l2_model" in data else base.l2_model,
+        link=_link(base, data["link"], where) if "link" in data else base.link,
     )
     if machine.level("l2").capacity_bytes >= machine.level("hbm").capacity_bytes:
         raise DataError(f"machine file {where}: the L2 is not smaller than the HBM", "Correct levels.l2 or levels.hbm.")
@@ -143,6 +148,18 @@ def _level(level: Level, given: Mapping[str, Any], where: str) -> Level:
     return replace(
         level, rates={rate: _number(values, key, where, place, least=1) for rate, key in rates.items()} or level.rates
     )
+
+
+def _link(base: Machine, table: object, where: str) -> Link:
+    """Return the preset's link with the rate that a file has."""
+    if base.link is None:
+        raise DataError(f"machine file {where}: {base.name} has no known link", "Leave link out, or start from another preset.")
+    if not isinstance(table, Mapping):
+        raise DataError(f"machine file {where}: link is not a table")
+    values, place = cast("Mapping[str, Any]", table), "link."
+    _known(values, LINK_KEYS, where, place)
+    rate = _number(values, "reached_bytes_per_s", where, place, least=1, most=base.link.bandwidth_bytes_per_s)
+    return replace(base.link, reached_bytes_per_s=rate, reached_source=str(values.get("source", where)))
 
 
 def _peaks(table: object, where: str) -> dict[str, Peak]:

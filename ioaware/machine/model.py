@@ -98,14 +98,29 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What connects GPUs of one host, with its bandwidth by its vendor.
+    """What connects GPUs of one host: bytes/s that a GPU receives while it sends as many.
 
-    The bandwidth is bytes a second that one GPU receives while it sends as many.
+    `bandwidth_bytes_per_s` is the vendor's; `reached_bytes_per_s` what copies reach, None where they were not measured.
     """
 
     name: str
     bandwidth_bytes_per_s: float
     source: str
+    reached_bytes_per_s: float | None = None
+    reached_source: str = "not measured"
+
+    @property
+    def ceiling_bytes_per_s(self) -> float:
+        """Return what copies reach, or the vendor's bandwidth where that is unknown."""
+        return self.bandwidth_bytes_per_s if self.reached_bytes_per_s is None else self.reached_bytes_per_s
+
+    @property
+    def ceiling_text(self) -> str:
+        """Return the ceiling with its source."""
+        vendor = f"{self.bandwidth_bytes_per_s / 1e9:g} GB/s a direction ({self.source})"
+        if self.reached_bytes_per_s is None:
+            return vendor
+        return f"{self.reached_bytes_per_s / 1e9:g} GB/s a direction ({self.reached_source}); its vendor says {vendor}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,9 @@ RECORDED_RATE = "the fastest launch on record: a TMA matmul of Triton's tutorial
 """A ceiling that was reached; the L2's own may be higher."""
 
 
+RECORDED_COPIES = "copies of 1 GiB both ways between two H200s, ioaware/recorded/several_gpus/h200-nvlink.jsonl"
+
+
 def _per_sm(shared_kib: int, l1_kib: int, clock_hz: float | None, clock_source: str) -> tuple[Level, ...]:
     """Return registers, shared memory and L1 of one SM.
 
@@ -61,12 +64,13 @@ def _hbm(capacity_bytes: int, capacity_source: str, bandwidth: float, bandwidth_
     return Level("hbm", "gpu", capacity_bytes, capacity_source, bandwidth, bandwidth_source)
 
 
-def _nvlink(both_ways: float, source: str) -> Link:
+def _nvlink(both_ways: float, source: str, reached: float | None = None, reached_source: str = "not measured") -> Link:
     """Return NVLink of which the vendor gives both directions together.
 
     What the vendor gives is the bandwidth.
     """
-    return Link("NVLink", both_ways / 2, f"{source}, half of the {both_ways / 1e9:g} GB/s of both directions")
+    half = f"{source}, half of the {both_ways / 1e9:g} GB/s of both directions"
+    return Link("NVLink", both_ways / 2, half, reached, reached_source)
 
 
 def _peaks(source: str, **teraflops: float) -> Mapping[str, Peak]:
@@ -120,7 +124,7 @@ H200 = Machine(
     ),
     peaks=_peaks(H200_SHEET, float16=989, bfloat16=989, tfloat32=494, float32=67),
     l2_model=H200_L2,
-    link=_nvlink(900e9, "NVIDIA H200 datasheet, H200 SXM"),
+    link=_nvlink(900e9, "NVIDIA H200 datasheet, H200 SXM", 382e9, RECORDED_COPIES),
 )
 
 B200 = Machine(

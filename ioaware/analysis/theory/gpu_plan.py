@@ -99,7 +99,7 @@ def _plan(
         kernels.requested,
         kernels.hbm,
         flops,
-        _time_ns(received, machine.link.bandwidth_bytes_per_s if machine.link else None),
+        _time_ns(received, machine.link.ceiling_bytes_per_s if machine.link else None),
         _time_ns(kernels.hbm, machine.level("hbm").bandwidth_bytes_per_s),
         _time_ns(flops, machine.peaks[dtype].flops_per_s if dtype in machine.peaks else None),
     )

@@ -58,7 +58,7 @@ class GpuPlans:
             "gpus": self.gpus,
             "machine": self.machine.name,
             "fewest_bytes": self.rows[0].method,
-            "link_bytes_per_s": link and link.bandwidth_bytes_per_s,
+            "link_bytes_per_s": link and link.ceiling_bytes_per_s,
             "plans": [row.to_dict() for row in self.rows],
             "impossible": {choice.method: choice.why_not for choice in self.impossible},
         }
@@ -85,7 +85,7 @@ class GpuPlans:
         for choice in self.impossible:
             yield Text(printable(f"note: {choice.method} cannot run: {choice.why_not}"))
         link = self.machine.link
-        known = f"{link.bandwidth_bytes_per_s / 1e9:g} GB/s a direction ({link.source})" if link else "no bandwidth is known"
+        known = link.ceiling_text if link else "no bandwidth is known"
         yield Text(printable(f"note: {self.machine.name}, NVLink: {known}"))
         yield Text(
             "note: requested and hbm are those of GPU 0's attention kernels alone, without dQ's atomics; hbm is at its least"

@@ -31,7 +31,7 @@ def many_gpus() -> Figure | None:
     """Return bytes, time and memory of a GPU against P; None without a known link."""
     if MACHINE.link is None:
         return None
-    hosts = Hosts(PER_HOST, MACHINE.link.bandwidth_bytes_per_s, NETWORK_BYTES_PER_S)
+    hosts = Hosts(PER_HOST, MACHINE.link.ceiling_bytes_per_s, NETWORK_BYTES_PER_S)
     found: dict[Method, list[tuple[int, HostPlan]]] = {method: _plans(method, hosts) for method in COLORS}
     received = _curves(found, lambda plan: plan.within_host + plan.between_hosts, bytes_text)
     times = _curves(found, lambda plan: plan.link_s * 1e9, time_text)
