@@ -25,6 +25,9 @@ dirty_share = 0.5
 capacity_spread = 0
 skew_spread = 0.1
 source = "calibrated"
+[link]
+reached_bytes_per_s = 2e11
+source = "copies"
 """
 
 
@@ -36,6 +39,8 @@ def test_a_file_changes_numbers_of_a_preset(tmp_path: Path) -> None:
     level = machine.level("l2")
     assert (level.capacity_bytes, level.capacity_source, level.bandwidth_bytes_per_s) == (31457280, "calibrated", 2.5e12)
     assert (machine.l2_model.partitions, machine.l2_model.dirty_share) == (1, 0.5)
+    assert machine.link is not None
+    assert (machine.link.ceiling_bytes_per_s, machine.link.reached_source) == (2e11, "copies")
     assert machine.level("hbm") == find_machine_or_file("h200").level("hbm")
 
 
@@ -58,6 +63,9 @@ def test_a_preset_by_name() -> None:
         ('preset = "H200"\nsms = true', "sms is True"),
         ('preset = "H200"\nsms = 1.5', "sms is 1.5"),
         ('preset = "H200"\nlevels = 3', "levels is not a table"),
+        ('preset = "H200"\nlink = 3', "link is not a table"),
+        ('preset = "H200"\n[link]\nreached_bytes_per_s = 9e11', "It must be a number from 1 to 4.5e"),
+        ('preset = "L40S"\n[link]\nreached_bytes_per_s = 1e9', "L40S has no known link"),
         ('preset = "H200"\n[levels]\nl2 = 3', "levels.l2 is not a table"),
         ('preset = "H200"\n[levels.l3]\ncapacity_bytes = 1', "unknown key levels.l3"),
         ('preset = "H200"\n[levels.l2]\ncapacity_bytes = 0', "levels.l2.capacity_bytes is 0"),

@@ -12,7 +12,9 @@ from types import MappingProxyType
 from typing import Any
 
 from ioaware import strict_json
-from ioaware.analysis.theory.claims.evidence import Evidence, MeasuredError, Need, Observation
+from ioaware.analysis.theory.claims.evidence import CountedExchange, Evidence, MeasuredError, Need, Observation
+from ioaware.bench.multi_gpu.counted_exchanges import counted_exchanges
+from ioaware.bench.multi_gpu.link_record import read_exchanges
 from ioaware.bench.race_record import Record, read
 from ioaware.bench.training.training_record import TrainingRecord, read_training
 from ioaware.cases import CASES, find_case
@@ -53,6 +55,7 @@ def gather(
         tuple(observe(result) for result in seen if result.source == "measure" and result.target in CASES),
         recorded_errors(),
         _recorded("shared"),
+        recorded_exchanges(),
     )
 
 
@@ -103,6 +106,15 @@ def _error(line: bytes, where: str) -> MeasuredError | None:
         return msgspec.convert(data, MeasuredError) if data["status"] == "ok" else None
     except (msgspec.MsgspecError, ValueError, KeyError, RecursionError) as error:
         raise DataError(f"{where}: not a record of an error ({str(error)[:200]})", "Measure it again.") from error
+
+
+def recorded_exchanges() -> list[CountedExchange]:
+    """Return the counters of NVLink of ioaware/recorded/several_gpus/*.jsonl.
+
+    Raises `DataError` naming the first invalid line.
+    """
+    paths = sorted((_FOLDER / "several_gpus").glob("*.jsonl"))
+    return [one for path in paths for one in counted_exchanges(read_exchanges(path), "recorded")]
 
 
 def recorded_headline() -> list[Result]:

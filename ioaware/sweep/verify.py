@@ -5,10 +5,13 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
-from ioaware.errors import UsageError
+from ioaware.errors import MachineError, UsageError
+from ioaware.sweep.gpu_name import visible_gpus
 
 if TYPE_CHECKING:
     from ioaware.analysis.theory.claims.claim import Claim
@@ -60,7 +63,8 @@ def verify(
 ) -> list[Claim]:
     """Return the named claims (default: all), judged.
 
-    The evidence is fresh traces and the measurements.
+    The evidence is fresh traces and the measurements; of `gpu_exchange` also NVLink's counters of this machine's GPUs, where it
+    has several that are free.
 
     `measurements` are the shipped records unless given; `known` has results of runs by the key of their point. Raises
     `UsageError` for an unknown claim, before anything runs.
@@ -69,6 +73,12 @@ def verify(
     from ioaware.sweep.claim_evidence import gather
 
     evidence = gather(_needs(judgements), measurements=measurements, progress=progress, known=known)
+    gpus = visible_gpus() if "gpu_exchange" in (names or CLAIMS) else ()
+    if len(gpus) > 1:
+        from ioaware.bench.multi_gpu.counted_exchanges import count_here
+
+        with suppress(MachineError):  # GPUs that are in use, or without NVLink
+            evidence = replace(evidence, exchanges=(*evidence.exchanges, *count_here(len(gpus))))
     return [judgement.judge(evidence) for judgement in judgements]
 
 

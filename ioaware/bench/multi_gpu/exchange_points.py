@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast, get_args
 
@@ -12,6 +12,16 @@ from ioaware.errors import UsageError
 from ioaware.params import ELEMENT_BYTES
 
 PASSES: tuple[Pass, ...] = get_args(Pass)
+METHODS: Mapping[str, tuple[Method, bool]] = {
+    "ring": ("ring", False),
+    "all_gather": ("all_gather", False),
+    "all_to_all": ("all_to_all", False),
+    "square": ("square", True),
+}
+"""Methods of this project's entries, and whether their grid has one row.
+
+The ranks of one row share all queries.
+"""
 SEQ_LENS = (32768, 65536, 131072, 262144, 524288)
 SIZES = (2**13, 2**20, 2**24, 2**27, 2**30)
 """Bytes of a transfer.
@@ -64,13 +74,20 @@ class ExchangePoint:
         fields = dict(data)
         return ExchangePoint(direction=fields.pop("pass"), **fields)
 
-    def ends(self, method: Method, grid: tuple[int, int]) -> tuple[Ends, ...]:
-        """Return what each GPU receives and sends in one call of a method."""
-        problem = Problem(
-            self.batch, self.heads, self.kv_heads, self.seq_len, self.seq_len, self.head_dim, self.gpus, grid
-        )  # fmt: skip
-        element = ELEMENT_BYTES[self.dtype]
-        counts = [moved(method, self.direction, problem, gpu) for gpu in range(self.gpus)]
+    def problem(self, name: str) -> Problem:
+        """Return the problem of an entry of this project."""
+        grid = (1, self.gpus) if METHODS[name][1] else (self.gpus, 1)
+        return Problem(self.batch, self.heads, self.kv_heads, self.seq_len, self.seq_len, self.head_dim, self.gpus, grid)
+
+    def ends(self, name: str) -> tuple[Ends, ...]:
+        """Return what each GPU receives and sends in one call of an entry.
+
+        There is no closed form for torch's entries.
+        """
+        if name not in METHODS:
+            return ()
+        element, problem = ELEMENT_BYTES[self.dtype], self.problem(name)
+        counts = [moved(METHODS[name][0], self.direction, problem, gpu) for gpu in range(self.gpus)]
         return tuple(Ends(one.received_bytes(element), one.sent_bytes(element)) for one in counts)
 
 

@@ -161,6 +161,5 @@ def _expected(subject: Subject, point: Mapping[str, Any], name: str) -> tuple[En
 
         return expected_link_ends(name, point["size_bytes"], point["gpus"])
     from ioaware.bench.multi_gpu.exchange_points import ExchangePoint
-    from ioaware.bench.multi_gpu.rank_attention import expected_ends
 
-    return expected_ends(ExchangePoint.of(dict(point)), name)
+    return ExchangePoint.of(dict(point)).ends(name)

@@ -17,24 +17,12 @@ from typing import Any
 
 import torch
 
-from ioaware.analysis.theory.counts.gpu_transfers import Method
 from ioaware.bench.interleaving import order
-from ioaware.bench.multi_gpu.exchange_points import ExchangePoint
-from ioaware.bench.multi_gpu.link_record import Ends
+from ioaware.bench.multi_gpu.exchange_points import METHODS, ExchangePoint
 from ioaware.bench.multi_gpu.rank_clock import RankClock
 from ioaware.kernels.attention import attention, context_parallel, shard_sequence
 
 ONE_GPU = "one GPU"
-METHODS: Mapping[str, tuple[Method, bool]] = {
-    "ring": ("ring", False),
-    "all_gather": ("all_gather", False),
-    "all_to_all": ("all_to_all", False),
-    "square": ("square", True),
-}
-"""Methods of this project's entries, and whether their grid has one row.
-
-The ranks of one row share all queries.
-"""
 TORCH = {
     "torch cuDNN all_gather": ("CUDNN_ATTENTION", "allgather"),
     "torch cuDNN all_to_all": ("CUDNN_ATTENTION", "alltoall"),
@@ -97,17 +85,6 @@ def measure_point(clock: RankClock, point: ExchangePoint, plan: Plan) -> dict[st
         for name, times in _times(clock, point, runs, plan.rounds).items():
             entries[name]["times_ns"] = times
     return {"entries": entries, "idle": idle, "telemetry": clock.gpu.snapshot().to_dict()}
-
-
-def expected_ends(point: ExchangePoint, name: str) -> tuple[Ends, ...]:
-    """Return what each GPU exchanges in one call of an entry.
-
-    There is no closed form for torch's entries.
-    """
-    if name not in METHODS:
-        return ()
-    method, one_row = METHODS[name]
-    return point.ends(method, (1, point.gpus) if one_row else (point.gpus, 1))
 
 
 def _inputs(point: ExchangePoint, device: str) -> Tensors:
@@ -234,7 +211,7 @@ def _torchs(
 
 def _counted_calls(point: ExchangePoint, name: str) -> int:
     """Return how many calls to count: enough bytes that steps of 1,024 do not matter."""
-    one = max((ends.received for ends in expected_ends(point, name)), default=COUNTED_BYTES)
+    one = max((ends.received for ends in point.ends(name)), default=COUNTED_BYTES)
     return max(1, min(16, -(-COUNTED_BYTES // max(one, 1))))
 
 

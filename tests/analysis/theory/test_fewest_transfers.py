@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import replace
+from statistics import median
 
 import pytest
 
@@ -10,11 +11,14 @@ from ioaware.analysis.theory.counts.gpu_transfers import METHODS, PASSES, Proble
 from ioaware.analysis.theory.fewest_transfers import choices
 from ioaware.analysis.theory.gpu_plan import plans
 from ioaware.analysis.theory.shard_calls import calls, kernel_bytes
+from ioaware.bench.multi_gpu.link_record import read_exchanges
 from ioaware.kernels.attention.distributed.context_parallel import METHODS as METHODS_OF_KERNELS
 from ioaware.kernels.attention.distributed.sharding import shard_length, shard_segments, visible_runs
 from ioaware.machine import PRESETS, find_machine
 from ioaware.prediction import predict
+from tests.support import ROOT
 
+NVLINK = ROOT / "ioaware/recorded/several_gpus/h200-nvlink.jsonl"
 LONG = Problem(1, 32, 8, 2**17, 2**17, 128, 8, (8, 1))
 
 
@@ -58,7 +62,7 @@ def test_a_plan_adds_up(causal: bool) -> None:
     assert [row.direction for row in rows[:2]] == ["forward", "backward"]
     for row in rows:
         assert row.flops * LONG.ranks == pytest.approx(whole.flops * (1 if row.direction == "forward" else 2.5), rel=1e-3)
-        assert row.link_ns == pytest.approx(row.received_bytes / 450)
+        assert row.link_ns == pytest.approx(row.received_bytes / 382)
         assert row.binds == "matmul"
         assert row.requested_bytes > row.hbm_bytes
     if causal:
@@ -115,3 +119,16 @@ def test_only_gpus_with_nvlink_have_a_link_and_each_has_a_source() -> None:
     linked = {name: machine.link.bandwidth_bytes_per_s for name, machine in PRESETS.items() if machine.link}
     assert linked == {"A100": 300e9, "H100": 450e9, "H200": 450e9, "B200": 900e9}
     assert all("half of the" in machine.link.source for machine in PRESETS.values() if machine.link)
+
+
+def test_the_link_of_an_h200_reaches_what_recorded_copies_do() -> None:
+    record = next(one for one in read_exchanges(NVLINK) if one.point["size_bytes"] == 2**30)
+    copies = record.entry("copy")
+    link = find_machine("H200").link
+    assert copies is not None
+    assert link is not None
+    assert link.ceiling_bytes_per_s == pytest.approx(2**30 / median(copies.times_ns) * 1e9, rel=2e-3)
+    assert "its vendor says 450 GB/s" in link.ceiling_text
+    other = find_machine("H100").link
+    assert other is not None
+    assert other.ceiling_bytes_per_s == 450e9

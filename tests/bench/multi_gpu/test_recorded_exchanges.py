@@ -34,8 +34,9 @@ def test_records_name_gpu_driver_versions_and_commit_and_their_links_were_idle_b
     for record in records(name):
         assert {"gpu", "driver", "torch", "triton", "nccl", "commit"} <= record.environment.keys()
         assert [gpu["sm_clock_mhz"] > 0 for gpu in record.telemetry] == [True, True]
-        assert [(gpu.payload_sent, gpu.payload_received) for gpu in record.idle] == [(0, 0), (0, 0)]
-        assert max(gpu.raw_received for gpu in record.idle) < 200_000  # of the protocol alone, in half a second
+        if any(one.counted for one in record.entries):
+            assert [(gpu.payload_sent, gpu.payload_received) for gpu in record.idle] == [(0, 0), (0, 0)]
+            assert max(gpu.raw_received for gpu in record.idle) < 200_000  # of the protocol alone, in half a second
         assert all(one.status == "ok" for one in record.entries)
 
 
@@ -77,3 +78,15 @@ def test_the_page_shows_the_recorded_speeds() -> None:
             share = share_of_gpus(record, one)
             if share is not None:
                 assert f"{spread(one.times_ns).median / 1e6:.1f} ({100 * share:.0f} %)" in page
+
+
+def test_the_ring_reaches_nine_tenths_of_two_gpus_from_131072_on_and_is_faster_than_torch() -> None:
+    for record in records("speed"):
+        ring = entry(record, "ring")
+        torchs = [one for one in record.entries if one.name.startswith("torch")]
+        assert all(spread(ring.times_ns).median < spread(one.times_ns).median for one in torchs)
+        assert record.environment["commit"][-6:] != "-dirty"
+        if record.point["seq_len"] >= 131072:
+            share = share_of_gpus(record, ring)
+            assert share is not None
+            assert share >= 0.9

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ioaware.analysis.theory.counts.gpu_transfers import Method, Pass, Problem
 from ioaware.result import BYTES_HOLD, ParamValue, Result, Source
 
 
@@ -79,16 +80,33 @@ class MeasuredError:
 
 
 @dataclass(frozen=True, slots=True)
+class CountedExchange:
+    """NVLink payload of one method over several calls, by the counters of every GPU.
+
+    `payload` has what each GPU received and sent, in bytes. `where` names the GPUs, and whether the counters are recorded.
+    """
+
+    method: Method
+    direction: Pass
+    problem: Problem
+    element_bytes: int
+    calls: int
+    payload: tuple[tuple[int, int], ...]
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """The results of all needs, and the available measurements.
 
-    `rounding` are errors on a GPU, `shared` records with counters of shared memory.
+    `rounding` are errors on a GPU, `shared` records with counters of shared memory, `exchanges` counters of NVLink.
     """
 
     answers: Mapping[Need, Observation] = field(default_factory=dict[Need, Observation])
     measurements: Sequence[Observation] = ()
     rounding: Sequence[MeasuredError] = ()
     shared: Sequence[Result] = ()
+    exchanges: Sequence[CountedExchange] = ()
 
     def at(self, wanted: Need) -> Observation | None:
         """Return the result of a need, or None where it was not run or failed."""

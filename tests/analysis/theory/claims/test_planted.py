@@ -37,6 +37,7 @@ from ioaware.analysis.theory.claims.io import (
 from ioaware.analysis.theory.claims.numerics import combiner_identities, gradient_error, output_error, rounded_kernels
 from ioaware.analysis.theory.counts import block_sparse, flash1, gpu_transfers
 from ioaware.result import Check, Launch, Result, Traffic
+from ioaware.sweep.claim_evidence import recorded_exchanges
 from ioaware.sweep.verify import CLAIMS
 from tests.analysis.theory.claims.conftest import perfect
 
@@ -56,15 +57,17 @@ def seen_at(need: Any) -> Observation:
 
 
 def evidence_for(module: ModuleType) -> Evidence:
-    return Evidence({need: seen_at(need) for need in module.points()})
+    exchanges = recorded_exchanges() if module is gpu_exchange else []
+    return Evidence({need: seen_at(need) for need in module.points()}, exchanges=exchanges)
 
 
 def judge_perfect(
     module: ModuleType, change: Callable[[Observation], Observation] = lambda seen: seen, target: str = ""
 ) -> Claim:
     """Judge a claim on perfect evidence, with the observations of one target changed."""
-    answers = evidence_for(module).answers
-    return module.judge(Evidence({need: change(seen) if need.target == target else seen for need, seen in answers.items()}))
+    evidence = evidence_for(module)
+    answers = {need: change(seen) if need.target == target else seen for need, seen in evidence.answers.items()}
+    return module.judge(replace(evidence, answers=answers))
 
 
 def failing(claim: Claim) -> set[str]:
@@ -247,6 +250,20 @@ def test_a_planted_violation_fails(
     saha_ye._lower_bound.cache_clear()
     assert part in failing(claim), {row["part"]: row["observed"] for row in claim.evidence["parts"]}
     assert claim.verdict == "fails"
+
+
+@pytest.mark.parametrize("share", [0.998, 1.002])
+def test_other_nvlink_bytes_than_the_closed_forms_fail(share: float) -> None:
+    first, *others = recorded_exchanges()
+    (received, sent), *payload = first.payload
+    wrong = replace(first, payload=((round(share * received), sent), *payload))
+    assert failing(gpu_exchange.judge(Evidence(exchanges=[wrong, *others]))) == {"g"}
+    assert gpu_exchange.judge(Evidence()).verdict == "inconclusive"
+
+
+def test_a_closed_form_that_counts_more_than_nvlink_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_transfers, "_ring", own_block_too)
+    assert "g" in failing(gpu_exchange.judge(Evidence(exchanges=recorded_exchanges())))
 
 
 def test_another_grid_fails() -> None:

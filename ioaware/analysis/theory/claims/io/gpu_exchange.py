@@ -6,7 +6,7 @@ The check walks over every message of each method.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -14,7 +14,7 @@ from sympy import Expr
 
 from ioaware.analysis.theory import fewest_transfers
 from ioaware.analysis.theory.claims.claim import Claim, Comparison, Part, conclude, judge_bounds, judge_comparisons
-from ioaware.analysis.theory.claims.evidence import Evidence, Need
+from ioaware.analysis.theory.claims.evidence import CountedExchange, Evidence, Need
 from ioaware.analysis.theory.counting import Elements
 from ioaware.analysis.theory.counts import gpu_transfers
 from ioaware.analysis.theory.counts.gpu_transfers import METHODS, PASSES, Method, Pass, Problem, shard_rows
@@ -33,6 +33,8 @@ SOURCE = (
 NOTES = (
     "Masks change no transfer: with a causal mask the zigzag parts balance the work, and some row still needs every part.",
     "Before a call the ranks also agree on it: 120 bytes from each rank to each other, not counted here.",
+    "Counters are of NVLink's payload, by NVML. NCCL sends a message of up to 512 KiB by its protocol LL, whose payload is "
+    "half flags: the log-sum-exp of a short square. The agreement and NCCL's synchronisation are the rest.",
     "The bound counts Q, K and V alone. This project knows no bound with its constant that also counts the exchange of partial "
     "results of O, or that lets GPUs split the head dimension.",
 )
@@ -44,18 +46,21 @@ PROBLEMS = (
     Problem(3, 8, 2, 3, 200, 7, 8, (4, 2)),
     Problem(1, 4, 4, 9, 9, 4, 1, (1, 1)),
 )
+LL_BYTES = 2**19
+"""Longest message that NCCL 2.28 sends between two H200s by LL, whose payload is twice the data."""
+PAYLOAD = (0.9999, 1.001)
+"""Counted payload over the closed form: steps of 1 KiB below, synchronisation above."""
 Message = tuple[int, int, int, bool]
 """Sender, receiver, elements, and whether they are float32."""
 
 
 def points() -> tuple[Need, ...]:
-    """Return no runs: a walk over the messages decides."""
+    """Return no runs: a walk over the messages decides, and counters of NVLink."""
     return ()
 
 
 def judge(evidence: Evidence) -> Claim:
-    """Return the verdict on walks, means, growth, crossovers and the bound."""
-    del evidence
+    """Return the verdict on walks, means, growth, crossovers, the bound and counters."""
     walked = list(_walked())
     means = list(_means())
     parts = [
@@ -65,6 +70,7 @@ def judge(evidence: Evidence) -> Claim:
         _judge_growth(),
         *_judge_crossovers(),
         *_judge_bound(),
+        _judge_counted(evidence.exchanges),
     ]
     return conclude(NAME, STATEMENT, SOURCE, parts=parts, points=[*walked, *means], notes=NOTES)
 
@@ -264,3 +270,27 @@ def _judge_bound() -> Iterator[Part]:
     yield judge_bounds(
         "f", "the same where a GPU has twice as many rows of Q as of K: equal to it", tight, low=1, high=1 + 1e-6
     )
+
+
+def _judge_counted(exchanges: Sequence[CountedExchange]) -> Part:
+    """Compare what NVML counted on each GPU with the closed form of its method."""
+    ratios: list[tuple[str, float]] = []
+    for one in exchanges:
+        problem, size = one.problem, f"H_kv={one.problem.kv_heads} N={one.problem.seq_len}"
+        for gpu, (received, sent) in enumerate(one.payload):
+            counted = gpu_transfers.moved(one.method, one.direction, problem, gpu)
+            flags = one.calls * _flag_bytes(one.method, problem, gpu)
+            place = f"{one.where}, {one.method} {one.direction} {size} GPU {gpu}"
+            ratios.append((f"{place} received", received / (one.calls * counted.received_bytes(one.element_bytes) + flags)))
+            ratios.append((f"{place} sent", sent / (one.calls * counted.sent_bytes(one.element_bytes) + flags)))
+    says = "NVLink payload that counters of NVML show, over the closed form's bytes"
+    return judge_bounds("g", says, ratios, low=PAYLOAD[0], high=PAYLOAD[1])
+
+
+def _flag_bytes(method: Method, problem: Problem, gpu: int) -> int:
+    """Return the flags beside a GPU's log-sum-exp, a message to each GPU of its row.
+
+    Parts are of equal length.
+    """
+    message = 4 * problem.batch * problem.heads * shard_rows(problem.seq_len, problem.ranks, gpu)
+    return (problem.grid[1] - 1) * message if method == "square" and message <= LL_BYTES else 0
