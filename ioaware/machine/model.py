@@ -98,7 +98,9 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What connects GPUs of one host: bytes/s that a GPU receives while it sends as many.
+    """What connects GPUs of one host.
+
+    Rates are bytes a second that a GPU receives while it sends as many.
 
     `bandwidth_bytes_per_s` is the vendor's; `reached_bytes_per_s` what copies reach, None where they were not measured.
     """

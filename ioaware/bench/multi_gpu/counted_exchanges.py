@@ -1,4 +1,7 @@
-"""Counters of NVLink as evidence for theory: those of records, or of this machine's GPUs now."""
+"""Counters of NVLink as evidence for theory.
+
+They are those of records, or of this machine's GPUs now.
+"""
 
 from __future__ import annotations
 

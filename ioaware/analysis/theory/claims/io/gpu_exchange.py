@@ -47,9 +47,15 @@ PROBLEMS = (
     Problem(1, 4, 4, 9, 9, 4, 1, (1, 1)),
 )
 LL_BYTES = 2**19
-"""Longest message that NCCL 2.28 sends between two H200s by LL, whose payload is twice the data."""
+"""Longest message that NCCL 2.28 sends by LL between two H200s.
+
+Its payload is twice the data.
+"""
 PAYLOAD = (0.9999, 1.001)
-"""Counted payload over the closed form: steps of 1 KiB below, synchronisation above."""
+"""Least and greatest ratio of counted payload to the closed form.
+
+Counters have steps of 1 KiB, and synchronisation is counted.
+"""
 Message = tuple[int, int, int, bool]
 """Sender, receiver, elements, and whether they are float32."""
 
