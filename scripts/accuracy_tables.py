@@ -15,8 +15,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ioaware.simulation import predictions as files
-from ioaware.simulation.accuracy import PLACES, Accuracy, Comparison, Row
+from ioaware.simulation.accuracy import GOALS, PLACES, Accuracy, Comparison, Row
 from ioaware.simulation.accuracy_record.counter_comparison import compare
+from ioaware.simulation.accuracy_record.l1_reuse import read_l1_answers
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "results" / "simulation-accuracy.md"
 TABLE = re.compile(r"(<!-- (?P<name>[a-z-]+) -->\n\n?).*?(\n?<!-- end -->)", re.DOTALL)
@@ -27,7 +28,9 @@ MEGABYTE = 1e6
 def record() -> Accuracy:
     """Compare all recorded points with all recorded predictions."""
     found = [*files.read_predictions(), *files.committed_before()]
-    return compare(files.measured_points(), found, files.held_out_points(), files.read_predictions(files.STEADY))
+    return compare(
+        files.measured_points(), found, files.held_out_points(), files.read_predictions(files.STEADY), read_l1_answers()
+    )
 
 
 def tables(found: Accuracy) -> dict[str, str]:
@@ -43,7 +46,7 @@ def tables(found: Accuracy) -> dict[str, str]:
     }
 
 
-_SUMMARY = ("points", "place", "compared", "median", "95 %", "worst", "in range")
+_SUMMARY = ("points", "place", "compared", "median", "95 %", "worst", "goals", "in range")
 _FAMILIES = ("family", "place", "compared", "median", "95 %", "worst", "in range", "too small: number, worst")
 _OUTLIERS = ("point", "kernel", "place", "predicted, MB", "counted, MB", "held out", "why")
 
@@ -60,7 +63,8 @@ def _counts(found: Accuracy, at_hbm: Sequence[Comparison]) -> str:
 
 
 def _summary(row: Row) -> Sequence[str]:
-    return (row.family, row.place, str(row.count), *_errors(row), _inside(row))
+    goals = ", ".join(_percent(goal) for goal in GOALS[row.place]) if row.place in GOALS else "–"
+    return (row.family, row.place, str(row.count), *_errors(row), goals, _inside(row))
 
 
 def _family(row: Row) -> Sequence[str]:

@@ -5,21 +5,34 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-Place = Literal["requested reads", "requested writes", "HBM reads", "HBM writes", "HBM writes, steady state"]
-PLACES: tuple[Place, ...] = ("requested reads", "requested writes", "HBM reads", "HBM writes", "HBM writes, steady state")
-MIN_BYTES: Mapping[Place, int] = {
-    "requested reads": 1_000_000,
-    "requested writes": 1_000_000,
-    "HBM reads": 1_000_000,
-    "HBM writes": 30_000_000,
-    "HBM writes, steady state": 1_000_000,
-}
+Place = Literal[
+    "requested reads, no L1 reuse",
+    "requested reads, L1 reuse",
+    "requested writes",
+    "HBM reads",
+    "HBM writes",
+    "HBM writes, steady state",
+]
+PLACES: tuple[Place, ...] = get_args(Place)
+"""Places that are compared.
+
+Requested reads have L1 reuse unless the L1's counters or its model say that there is none. Writes go through the L1.
+"""
+MIN_BYTES: Mapping[Place, int] = {**dict.fromkeys(PLACES, 1_000_000), "HBM writes": 30_000_000}
 """Counters below this are compared in bytes alone.
 
 One launch leaves up to 30 MB of its writes in an H200's L2.
 """
+GOALS: Mapping[Place, tuple[float, float, float]] = {
+    "requested reads, no L1 reuse": (0, 0.001, 0.005),
+    "requested reads, L1 reuse": (0.01, 0.03, 0.05),
+    "requested writes": (0, 0.001, 0.005),
+    "HBM reads": (0.01, 0.05, 0.1),
+    "HBM writes, steady state": (0.01, 0.05, 0.1),
+}
+"""Goals for the median, 95th percentile and worst error."""
 OUTLIER: Mapping[Place, float] = dict.fromkeys(PLACES, 0.05)
 
 
@@ -38,6 +51,8 @@ class PredictedLaunch:
     read_range: tuple[int, int | None]
     write_range: tuple[int, int | None]
     fills_l2: bool
+    l1_served_bytes: int | None = None
+    """Requested reads that the L1s serve; None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +150,7 @@ class Accuracy:
                     "inside_range": row.inside,
                     "small": row.small,
                     "worst_small_bytes": row.worst_small_bytes,
+                    **({"goals": list(GOALS[row.place])} if row.place in GOALS else {}),
                 }
                 for row in self.rows
             ],

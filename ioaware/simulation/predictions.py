@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ioaware._atomic_file import atomic_write
 from ioaware.errors import DataError, IoawareError
@@ -15,6 +15,11 @@ from ioaware.result import Launch, Result
 from ioaware.result_file import read_jsonl
 from ioaware.simulation.accuracy import PredictedLaunch, Prediction, point_key
 from ioaware.simulation.simulation_result import LaunchSimulation
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Line = TypeVar("Line")
 
 RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 PREDICTIONS = RECORDED / "simulated" / "predictions.jsonl"
@@ -88,6 +93,7 @@ def _launch(launch: Launch, how: LaunchSimulation, capacity_bytes: int) -> Predi
         how.read_range,
         how.write_range,
         fills_l2=reads + writes + how.left_dirty_bytes > capacity_bytes,
+        l1_served_bytes=how.l1.served_bytes if how.l1 else None,
     )
 
 
@@ -117,10 +123,7 @@ def predict_missing(
 
 def write_predictions(predictions: Iterable[Prediction], path: Path) -> None:
     """Write one JSON line per prediction."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as place:
-        lines = (json.dumps({"schema": SCHEMA, **asdict(one)}, separators=(",", ":")) for one in predictions)
-        place.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    write_lines(predictions, path)
 
 
 def read_predictions(path: Path = PREDICTIONS) -> list[Prediction]:
@@ -128,17 +131,33 @@ def read_predictions(path: Path = PREDICTIONS) -> list[Prediction]:
 
     Raises `DataError` for a damaged file.
     """
+    return read_lines(path, Prediction)
+
+
+def write_lines(found: Iterable[DataclassInstance], path: Path) -> None:
+    """Write one JSON line per dataclass."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as place:
+        lines = (json.dumps({"schema": SCHEMA, **asdict(one)}, separators=(",", ":")) for one in found)
+        place.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def read_lines(path: Path, kind: type[Line]) -> list[Line]:
+    """Return the dataclasses of a file's lines, none where it does not exist.
+
+    Raises `DataError` for a damaged file.
+    """
     import msgspec
 
     if not path.exists():
         return []
-    found: list[Prediction] = []
+    found: list[Line] = []
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
             data: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
             if data.pop("schema", None) != SCHEMA:
                 raise ValueError("another schema")
-            found.append(msgspec.convert(data, Prediction))
+            found.append(msgspec.convert(data, kind))
         except (msgspec.MsgspecError, ValueError) as error:
             raise DataError(
                 f"{path}:{number}: not a prediction ({error})", "Make it again: ioaware accuracy --predict."

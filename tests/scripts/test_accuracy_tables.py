@@ -13,8 +13,8 @@ def test_rows_and_causes_of_a_small_record() -> None:
     off = Comparison("flash2", "flash2 batch=1 seq_len=2", "k", "HBM reads", 60_000_000, 100_000_000, False, "a cause", True)
     found = tables(Accuracy((fine, off), ()))
     assert "2 points of 1 kernel families are compared, 1 of them held out." in found["counts"]
-    assert "| held out | HBM reads | 1 | 40 | 40 | 40 | 0 of 1 |" in found["summary"]
-    assert "| a cause |  |  | 1 |  |  |" in found["causes"]
+    assert "| held out | HBM reads | 1 | 40 | 40 | 40 | 1, 5, 10 | 0 of 1 |" in found["summary"]
+    assert "| a cause |  |  |  | 1 |  |  |" in found["causes"]
     assert "| `flash2 seq_len=2` | `k` | reads | 60.0 | 100.0 | yes | a cause |" in found["outliers"]
 
 

@@ -44,7 +44,7 @@ def test_errors_by_family_and_place() -> None:
     assert rows["flash2", "HBM reads"].worst == pytest.approx(0.1)
     assert rows["all", "HBM reads"].count == 1
     assert rows["flash2", "HBM reads"].inside == 0
-    assert rows["flash2", "requested reads"].worst == 0
+    assert rows["flash2", "requested reads, L1 reuse"].worst == 0
     assert [(one.place, one.explanation) for one in found.outliers] == [("HBM reads", PARTLY_HIT)]
 
 

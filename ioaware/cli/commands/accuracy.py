@@ -44,6 +44,7 @@ def accuracy(
     from ioaware.simulation import predictions as files
     from ioaware.simulation.accuracy import point_key
     from ioaware.simulation.accuracy_record.counter_comparison import compare
+    from ioaware.simulation.accuracy_record.l1_reuse import L1_ANSWERS, answer_missing, read_l1_answers
     from ioaware.simulation.accuracy_record.steady_state import is_steady, predict_call
 
     if study or steady:
@@ -64,9 +65,13 @@ def accuracy(
     if missing:
         single = [one for one in points if not is_steady(one) and point_key(one.target, one.params) not in known]
         found = files.predict_missing(single, find_machine_or_file("H200"), path, progress)
+        if predictions is None:
+            answer_missing(points, find_machine_or_file("H200"), L1_ANSWERS, progress)
     else:
         found = files.read_predictions(path)
-    result = compare(points, [*found, *before], files.held_out_points(), files.read_predictions(files.STEADY))
+    result = compare(
+        points, [*found, *before], files.held_out_points(), files.read_predictions(files.STEADY), read_l1_answers()
+    )
     if html is not None:
         from ioaware.report.pages.accuracy_page import accuracy_page
         from ioaware.report.pages.document import write_page

@@ -45,7 +45,7 @@ def accuracy_figure(found: Accuracy) -> Figure:
     caption = (
         "One mark for each recorded launch, or call in steady state; the line is equality. Hollow marks are more than 5 % off: "
         "the text of the mark has the cause, and the table. HBM writes of a single launch below "
-        f"{bytes_text(MIN_BYTES['HBM writes'])} and other counters below {bytes_text(MIN_BYTES['requested reads'])} are "
+        f"{bytes_text(MIN_BYTES['HBM writes'])} and other counters below {bytes_text(MIN_BYTES['HBM reads'])} are "
         "compared in bytes alone, and left out."
     )
     cells = tuple(_cell(place, [one for one in found.comparisons if one.place == place]) for place in PLACES)

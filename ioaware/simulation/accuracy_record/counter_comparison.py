@@ -17,6 +17,7 @@ from ioaware.simulation.accuracy import (
     kernel_family,
     point_key,
 )
+from ioaware.simulation.accuracy_record.l1_reuse import L1Answer, predicted_reuse, reuse_by_launch
 from ioaware.simulation.accuracy_record.outlier_causes import cause
 from ioaware.simulation.accuracy_record.steady_state import call_as_launch, is_steady
 
@@ -34,10 +35,11 @@ def compare(
     predictions: Iterable[Prediction],
     held_out: Collection[str] = frozenset(),
     steady: Iterable[Prediction] = (),
+    l1: Mapping[str, L1Answer] | None = None,
 ) -> Accuracy:
     """Compare every recorded launch with its prediction.
 
-    `steady` are the predictions of calls in steady state.
+    `steady` are the predictions of calls in steady state. `l1` says by point whose loads hit in the L1.
     """
     by_key = {point_key(one.target, one.params): one for one in predictions}
     calls = {point_key(one.target, one.params): one for one in steady}
@@ -57,8 +59,10 @@ def compare(
             continue
         family = kernel_family(result.target)
         held = in_call or point in held_out
-        for launch, predicted in zip(launches, prediction.launches, strict=True):
-            found = _compare_launch(family, point, launch, predicted, in_call=in_call)
+        reuse = reuse_by_launch(result, launches, (l1 or {}).get(point))
+        for launch, predicted, hits in zip(launches, prediction.launches, reuse, strict=True):
+            known = hits if hits is not None else predicted_reuse(predicted)
+            found = _compare_launch(family, point, launch, predicted, in_call=in_call, l1_reuse=known is not False)
             comparisons += [replace(one, held_out=held) for one in found]
     return Accuracy(tuple(comparisons), tuple(unpredicted))
 
@@ -73,16 +77,19 @@ def _unusable(prediction: Prediction | None, launches: Sequence[Launch]) -> str:
     return ""
 
 
-def _compare_launch(family: str, point: str, counted: Launch, one: PredictedLaunch, *, in_call: bool) -> list[Comparison]:
+def _compare_launch(
+    family: str, point: str, counted: Launch, one: PredictedLaunch, *, in_call: bool, l1_reuse: bool
+) -> list[Comparison]:
     """Return comparisons at the places of one launch.
 
     A place needs both a prediction and a counter.
     """
     profiler = PROFILER_DIRTY_BYTES if one.fills_l2 else 0
     requested, hbm = counted.requested or Traffic(), counted.hbm or Traffic()
+    reads: Place = "requested reads, L1 reuse" if l1_reuse else "requested reads, no L1 reuse"
     writes: Place = "HBM writes, steady state" if in_call else "HBM writes"
     places: Mapping[Place, tuple[int | None, int | None, Range]] = {
-        "requested reads": (one.requested_read_bytes, requested.read_bytes, EVERY),
+        reads: (one.requested_read_bytes, requested.read_bytes, EVERY),
         "requested writes": (one.requested_write_bytes, requested.write_bytes, EVERY),
         "HBM reads": (one.hbm_read_bytes, hbm.read_bytes, one.read_range),
         writes: (one.hbm_write_bytes + profiler, hbm.write_bytes, one.write_range),
@@ -91,7 +98,7 @@ def _compare_launch(family: str, point: str, counted: Launch, one: PredictedLaun
     for place, (predicted, number, (low, high)) in places.items():
         if predicted is None or number is None:
             continue
-        slack = MIN_BYTES["requested reads"]
+        slack = MIN_BYTES["HBM reads"]
         inside = low - slack <= number and (high is None or number <= high + profiler + slack)
         comparison = Comparison(family, point, counted.kernel, place, predicted, number, inside)
         if (comparison.error or 0) > OUTLIER[place]:

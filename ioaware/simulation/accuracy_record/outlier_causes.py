@@ -28,7 +28,7 @@ def cause(one: Comparison, counted: Launch, predicted: PredictedLaunch) -> str:
         return "register spills, which are not in the IR"
     if predicted.read_range[1] is None or predicted.read_range[1] > 20 * max(predicted.hbm_read_bytes, 1):
         return "addresses or trip counts depend on data: only a range is predicted"
-    if one.place == "requested reads":
+    if one.place.startswith("requested reads"):
         return "the L1 serves part of the requests" if one.counted < one.predicted else "more sectors than tiles: see explain"
     if _more(requested.write_bytes, predicted.requested_write_bytes):
         return "partial-sector stores: the L2 receives more than derived and writes some lines back early"

@@ -57,7 +57,10 @@ def predict_call(measured: Result, machine: Machine) -> Prediction:
     else:
         reads, writes = _requested(done)
     hbm = done.hbm.read_bytes, done.hbm.write_bytes
-    call = PredictedLaunch(CALL, reads, writes, *hbm, done.read_range, done.write_range, fills_l2=False)
+    served = [one.l1.served_bytes if one.l1 else None for one in done.simulations if one]
+    known = None if None in served else sum(one or 0 for one in served)
+    ranges = done.read_range, done.write_range
+    call = PredictedLaunch(CALL, reads, writes, *hbm, *ranges, fills_l2=False, l1_served_bytes=known)
     return Prediction(measured.target, measured.params, (call,))
 
 

@@ -32,7 +32,7 @@ FOUND = Accuracy(
 
 
 def test_every_comparable_launch_is_a_mark() -> None:
-    (panel,) = accuracy_figure(FOUND).cells[2].panels
+    (panel,) = accuracy_figure(FOUND).cells[3].panels
     marks = {series.name: (series.x, series.y) for series in panel.series}
     assert marks == {
         "equal": ((5_000_000, 9_000_000), (5_000_000, 9_000_000)),
