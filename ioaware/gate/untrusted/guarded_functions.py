@@ -49,25 +49,36 @@ class GuardedFunctions:
     def changed(self) -> dict[str, str]:
         """Return the replaced functions by full name, each with its replacement's place."""
         return {
-            f"{name}.{attribute}": _place(_member(owner, attribute))
-            for name, owner in self._owners
-            for attribute, value in self._before[name].items()
-            if _member(owner, attribute) is not value
+            f"{name}.{attribute}": _place(_member(owner, attribute)) for name, owner, attribute, _ in self._differences()
         }
+
+    def _differences(self) -> Iterator[tuple[str, Any, str, Any]]:
+        """Yield owner's name, owner, attribute and value before; `_ABSENT` where a base class has it."""
+        for name, owner in self._owners:
+            before = self._before[name]
+            yield from ((name, owner, one, value) for one, value in before.items() if _member(owner, one) is not value)
+            added = [one for one, _ in _public(owner) if one not in before and _inherited(owner, one)]
+            yield from ((name, owner, one, _ABSENT) for one in added)
 
     def __enter__(self) -> GuardedFunctions:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name, owner in self._owners:
-            for attribute, value in self._before[name].items():
-                if _member(owner, attribute) is not value:
-                    setattr(owner, attribute, value)
+        for _, owner, attribute, value in list(self._differences()):
+            if value is _ABSENT:
+                delattr(owner, attribute)
+            else:
+                setattr(owner, attribute, value)
 
 
 def _member(owner: Any, name: str) -> Any:
     members: dict[str, Any] = owner.__dict__
     return members.get(name, _ABSENT)
+
+
+def _inherited(owner: Any, name: str) -> bool:
+    """Return whether a base of a class has an attribute, so that one of the class replaces it."""
+    return any(name in vars(base) for base in getattr(owner, "__mro__", ())[1:])
 
 
 def _public(owner: Any) -> Iterator[tuple[str, Callable[..., Any]]]:

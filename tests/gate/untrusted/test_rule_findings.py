@@ -286,7 +286,7 @@ def test_the_document_of_a_verdict() -> None:
     rules = document.pop("rules")
     assert (len(rules), rules[0], rules[-1]) == (22, "no_kernel", "impossible_hbm")
     assert document == {
-        "schema": 1, "verdict": "SUSPECT", "target": "f", "params": {"n": 4}, "trial_params": {"n": 4},
+        "schema": 1, "verdict": "SUSPECT", "target": "f", "params": {"n": 4}, "trial_params": {"n": 4}, "also_params": None,
         "findings": [{"rule": "rule", "outcome": "SUSPECT", "what": "what", "where": "where", "evidence": {"bytes": 3}}],
         "numbers": {
             "compulsory": {"read_bytes": 16, "write_bytes": 16}, "requested": {"read_bytes": 16, "write_bytes": 16},
