@@ -48,9 +48,7 @@ class GuardedFunctions:
 
     def changed(self) -> dict[str, str]:
         """Return the replaced functions by full name, each with its replacement's place."""
-        return {
-            f"{name}.{attribute}": _place(_member(owner, attribute)) for name, owner, attribute, _ in self._differences()
-        }
+        return {f"{name}.{attribute}": _place(_member(owner, attribute)) for name, owner, attribute, _ in self._differences()}
 
     def _differences(self) -> Iterator[tuple[str, Any, str, Any]]:
         """Yield owner's name, owner, attribute and value before; `_ABSENT` where a base class has it."""

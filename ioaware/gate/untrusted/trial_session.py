@@ -31,7 +31,7 @@ from ioaware.gate.untrusted.access_coverage import OperatorReads, ReadCoverage, 
 from ioaware.gate.untrusted.guarded_functions import GuardedFunctions
 from ioaware.gate.untrusted.host_events import HostEvents, StreamOrder, recorded_host_code
 from ioaware.gate.untrusted.input_contents import copies, same_bits
-from ioaware.result import Launch, ParamValue, Traffic, total
+from ioaware.result import Launch, ParamValue
 from ioaware.targets.module_state import module_state_restored
 from ioaware.targets.output_check import tensors
 from ioaware.targets.target import Target, work_of
@@ -83,10 +83,6 @@ class Call:
     def operators(self) -> tuple[str, ...]:
         """Return the torch operators that moved data, each once."""
         return tuple(dict.fromkeys(launch.kernel for launch in self.launches if launch.origin == "torch"))
-
-    def requested(self, origin: str) -> Traffic | None:
-        """Return the bytes of the Triton kernels, or of torch's operators."""
-        return total(launch.requested for launch in self.launches if launch.origin == origin)
 
 
 @dataclass

@@ -113,8 +113,6 @@ def test_what_is_right_at_one_size_only_is_found_at_a_second() -> None:
         ("unread_input", REFUSED, "x: 944 of 1,200 B at n=300"),
     }
     assert found.to_dict()["also_params"] == {"x": "float32[n]", "n": 300}
-    first = Untrusted.named(f"{FOLDER / 'cheats.py'}:only_at_the_checked_size", VECTOR, {}, typed=True)
-    assert examine(first, reference=loader("reference")).findings == ()
 
 
 def test_second_sizes_differ_from_the_first() -> None:
