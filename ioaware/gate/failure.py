@@ -5,7 +5,9 @@ It shows both formulas, the growth, its source line, and how to accept it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioaware.display.units import times_text
@@ -100,11 +102,11 @@ def _sources(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Deriv
         ]
         moving = [(section, line, accesses) for section, line, accesses in lines if accesses]
         moving.sort(key=lambda one: -sum(value(access.bytes, derived.values) or 0 for access in one[2]))
-        exact = _fitting(moving, snapshot, now, changed)
+        exact = _fitting(moving, snapshot, now, changed) or _fitting_by_value(moving, found, changed, derived)
         label = "largest" if not exact else "one of" if len(exact) > 1 else "from"
         for section, line, accesses in (exact or moving)[:MAX_LINES]:
             each = ", ".join(str(access.bytes) for access in accesses)
-            yield f"  {label:<11} {section.path}:{line.number}: {line.text.strip()}"
+            yield f"  {label:<11} {_shown(section.path)}:{line.number}: {line.text.strip()}"
             yield f"              {line.kinds} {each} bytes"
             label = ""
 
@@ -125,6 +127,34 @@ def _fitting(moving: list[Any], snapshot: Snapshot, now: Recorded, changed: list
         if not isinstance(pair, str):
             grown.append(pair[1] - pair[0])
     return [one for one in moving if any(proven_equal(access.bytes.expr, more) for access in one[2] for more in grown)]
+
+
+def _fitting_by_value(moving: list[Any], found: Judgement, changed: list[str], derived: Derived) -> list[Any]:
+    """Return the lines with an access whose bytes are the difference at every size that was compared.
+
+    Why: a formula with conditions may be equal to the difference without a proof.
+    """
+    from ioaware.derivation.line_report import value
+
+    grown: list[list[tuple[Mapping[str, int], int]]] = []
+    for kind in changed:
+        compared = found.comparisons[kind]
+        known = [*compared.values, *([compared.witness] if compared.witness else [])]
+        grown.append([(point, new - old) for point, old, new in known if old is not None and new is not None])
+
+    def fits(access: Any) -> bool:
+        return any(
+            all(value(access.bytes, {**derived.values, **point}) == more for point, more in points)
+            for points in grown
+            if any(more for _, more in points)
+        )
+
+    return [one for one in moving if any(map(fits, one[2]))]
+
+
+def _shown(path: str) -> str:
+    """Return a path below the working directory as it is seen from there."""
+    return os.path.relpath(path) if Path(path).is_relative_to(Path.cwd()) else path
 
 
 def _floor(derived: Derived) -> Iterator[str]:

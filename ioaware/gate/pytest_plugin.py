@@ -201,7 +201,11 @@ def _stale(session: _Session, test: str, kernels: set[str]) -> str:
     if session.ledger is None or session.mode:
         return ""
     gone = sorted(session.ledger.kernels_of(test) - kernels)
-    return f"{LEDGER} says that this test gates {gone[0]}, which it does not launch" if gone else ""
+    if not gone:
+        return ""
+    launched = ", ".join(sorted(kernels - session.ledger.kernels_of(test)))
+    what = f"{LEDGER} says that this test gates {gone[0]}, which it does not launch"
+    return f"{what}{f'; it launches {launched}' if launched else ''}; accept with pytest {test} --traffic=accept"
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -77,6 +77,8 @@ BY_DATA = (" * tl.load(w + col, col < cols)", " * tl.load(out + col, tl.load(w +
 A_LINE = ("        tl.store(", "        value += tl.load(out + row * cols + col, col < cols)\n        tl.store(")
 LESS = (" * tl.load(w + col, col < cols)", "")
 HEADER = re.compile(r"triton \S+, cuda:90, ir \w+")
+EXTRA = "        tl.store(out + row * cols + extra, tl.load(x + row * cols + extra))\n"
+LATER = ("    for start", f"    for extra in range(0, cols // 8192):\n{EXTRA}    for start")
 GROWS = ("[(x.shape[0],)]", "[(x.shape[0] + x.shape[0] // 8192,)]")
 
 
@@ -153,6 +155,14 @@ def test_the_same_bytes_with_another_growth(gated: Repository) -> None:
     assert ran.code == 1
     assert "GROWTH: scale:scale: the same bytes here, another growth" in ran.output
     assert "rows=8192, cols=4096: 134,217,728 -> 134,234,112 (+16,384)" in ran.output
+
+
+def test_a_line_that_moves_bytes_at_other_sizes_only_is_named(gated: Repository) -> None:
+    gated.change(gated.kernel, *LATER)
+    ran = gated.pytest()
+    assert ran.code == 1
+    assert "GROWTH: scale:scale: the same bytes here, another growth" in ran.output
+    assert "  from        scale.py:10: tl.store(out + row * cols + extra" in ran.output
 
 
 def test_another_toolchain_is_incomparable(gated: Repository) -> None:

@@ -75,8 +75,16 @@ def test_outputs_that_depend_on_memory_or_earlier_calls() -> None:
     what = "2 of 4 elements depend on what uninitialised memory held before"
     changed = trials(refilled=replace(FIRST, outputs=(half,)))
     assert only(output_rules.unwritten_output, changed) == (REFUSED, what, "output 0", {"elements": 2})
+    count = torch.tensor([1, 1, 3, 3])
+    counted = trials(repeated=(replace(FIRST, outputs=(count * 0 + 1,)),), refilled=replace(FIRST, outputs=(count,)))
+    assert only(output_rules.unwritten_output, counted)[3] == {"elements": 2}
     wider = trials(refilled=replace(FIRST, outputs=(torch.ones(5),)))
     assert only(output_rules.unwritten_output, wider)[3] == {"elements": 4}
+    eight_bits = trials(
+        repeated=(replace(FIRST, outputs=(ONES.to(torch.float8_e5m2),)),),
+        refilled=replace(FIRST, outputs=(half.to(torch.float8_e5m2),)),
+    )
+    assert only(output_rules.unwritten_output, eight_bits)[3] == {"elements": 2}
     typed = trials(refilled=replace(FIRST, outputs=(TWOS.half(),)))
     assert only(output_rules.unwritten_output, typed)[3] == {"elements": 4}
     assert list(output_rules.unwritten_output(trials(refilled=None))) == []
@@ -152,8 +160,14 @@ def test_outputs_that_are_wrong() -> None:
     assert wrong(integers, torch.tensor([0, 1, 0, 0])) == [(REFUSED, what, place)]
     assert wrong(integers, integers) == []
     fewer = trials(repeated=(replace(FIRST, outputs=(ONES, ONES)),) * 3)
-    found = [(one.outcome, one.what) for one in output_rules.wrong_output(fewer)]
-    assert found == [(REFUSED, "2 tensors are returned, the reference returns 1")]
+    found = [(one.rule, one.outcome, one.what) for one in output_rules.wrong_output(fewer)]
+    assert found == [("wrong_output", REFUSED, "2 tensors are returned, the reference returns 1")]
+    eight_bits = ONES.to(torch.float8_e4m3fn)
+    coarse = replace(FIRST, outputs=(eight_bits,))
+    for factor, count in ((1.09, 0), (1.2, 1)):
+        expected = Reference(((factor * ONES,),) * 2, (eight_bits,), ignores_unread=False, tolerance=None)
+        given = trials(repeated=(coarse,) * 3, reversed=(coarse,) * 2, reference=expected)
+        assert len(list(output_rules.wrong_output(given))) == count
     remedy = "give --reference, or --no-reference if it is checked elsewhere"
     what = f"whether the output is right was not examined: {remedy}"
     assert only(output_rules.wrong_output, trials(reference=None)) == (INCOMPLETE, what, "", {})
@@ -243,6 +257,25 @@ def test_paths_that_only_the_trial_takes() -> None:
     assert only(number_rules.other_path, blind)[:2] == (INCOMPLETE, what)
 
 
+def test_the_read_ceiling_is_as_calibrated_else_the_peak() -> None:
+    def machine(rates: dict[str, float]) -> Any:
+        level = SimpleNamespace(rates=rates)
+        return SimpleNamespace(level=lambda name: {"hbm": level}[name], bandwidth_bytes_per_s=lambda name: {"hbm": 9.0}[name])
+
+    assert number_rules.read_ceiling(machine({"read": 7.0, "write": 5.0})) == 7.0
+    assert number_rules.read_ceiling(machine({"write": 5.0})) == 9.0
+
+
+def test_writes_take_time_beyond_what_the_l2_holds() -> None:
+    cold, warm = Measured(H200, cold=True), Measured(H200)
+    l2, rate = H200.level("l2").capacity_bytes, number_rules.read_ceiling(H200) / 1e9
+    assert number_rules.least_time_ns(Traffic(100, l2), cold) == pytest.approx(100 / rate)
+    assert number_rules.least_time_ns(Traffic(100, l2 + 50), cold) == pytest.approx(150 / rate)
+    assert number_rules.least_time_ns(Traffic(None, None), cold) == 0
+    assert number_rules.least_time_ns(Traffic(60, l2), warm) == pytest.approx(60 / rate)
+    assert number_rules.least_time_ns(Traffic(l2, 0), warm) == 0
+
+
 def timed(time_ns: float, **how: Any) -> Evidence:
     return replace(SOUND, measured=Measured(H200, time_ns, True, **how))
 
@@ -254,6 +287,8 @@ def test_numbers_that_are_impossible() -> None:
     what = f"0 ns is less than the {small:,.0f} ns in which the compulsory bytes can come from HBM"
     found = {"time_ns": 0.0, "least_time_ns": small, "compulsory_bytes": 32}
     assert only(number_rules.impossible_time, timed(0.0)) == (IMPOSSIBLE, what, "H200", found)
+    stable = timed(0.0, record=Result("measure", "f", status="ok"))
+    assert only(number_rules.impossible_time, stable)[0] is IMPOSSIBLE
     unstable = timed(1e9, record=Result("measure", "f", status="unstable"))
     what = "the record is marked unstable: its time does not count"
     assert only(number_rules.impossible_time, unstable) == (INCOMPLETE, what, "", {})
