@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from ioaware.errors import UsageError
+from ioaware.gate import pytest_plugin
 from ioaware.gate.ci.outcome import Outcome
+from ioaware.gate.repository.ledger import Entry, Ledger
 from ioaware.gate.snapshot import snapshot_of
 from ioaware.gate.traffic_fixture import Expected, Gated, Traffic, TrafficChangedError, kernels_of
 from ioaware.result import Traffic as Bytes
@@ -79,3 +81,17 @@ def test_kernels_below_the_root() -> None:
     names: tuple[Any, ...] = (SimpleNamespace(kernel="a"), SimpleNamespace(kernel="b"), None, SimpleNamespace(kernel="d"))
     derived: Any = SimpleNamespace(kernels=names, files=("/root/ops/k.py", "/other/k.py", "/root/k.py", None))
     assert kernels_of(derived, Path("/root")) == {"ops/k.py:a"}
+
+
+def test_a_kernel_that_a_test_no_longer_launches() -> None:
+    ledger = Ledger({"a.py:old": Entry(["t.py::one"]), "a.py:kept": Entry(["t.py::one"]), "b.py:k": Entry(["t.py::two"])})
+    stale: Any = vars(pytest_plugin)["_stale"]
+    session: Any = SimpleNamespace(ledger=ledger, mode="")
+    said = "traffic-ledger.toml says that this test gates a.py:old, which it does not launch"
+    accept = "accept with pytest t.py::one --traffic=accept"
+    assert stale(session, "t.py::one", {"a.py:kept"}) == f"{said}; {accept}"
+    renamed = stale(session, "t.py::one", {"a.py:kept", "a.py:z", "a.py:new"})
+    assert renamed == f"{said}; it launches a.py:new, a.py:z; {accept}"
+    assert stale(session, "t.py::one", {"a.py:kept", "a.py:old", "a.py:new"}) == ""
+    assert stale(SimpleNamespace(ledger=ledger, mode="accept"), "t.py::one", set()) == ""
+    assert stale(SimpleNamespace(ledger=None, mode=""), "t.py::one", set()) == ""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ioaware.gate.repository.kernel_finder import find_kernels
-from ioaware.gate.repository.ledger import Entry, Ledger, State, missing_tests
+from ioaware.gate.repository.ledger import LEDGER, Entry, Ledger, State, missing_tests
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,13 @@ def coverage(root: Path, ledger: Ledger | None) -> Coverage:
     known = ledger.kernels if ledger else {}
     gone = set(missing_tests(root, ledger)) if ledger else set[str]()
     rows = tuple(_row(kernel, known.get(kernel, Entry()), gone) for kernel in sorted(found))
-    stale = [f"{kernel} is in the ledger, and no kernel of the repository" for kernel in sorted(known.keys() - found)]
-    stale += [f"{test} does not exist, or does not use traffic" for test in sorted(gone)]
+    stale = [
+        f"{kernel} is in the ledger, and no kernel of the repository: ioaware coverage --write removes it"
+        for kernel in sorted(known.keys() - found)
+    ]
+    stale += [
+        f"{test} does not exist, or does not use traffic: restore it, or take it out of {LEDGER}" for test in sorted(gone)
+    ]
     return Coverage(rows, tuple(stale))
 
 

@@ -32,7 +32,7 @@ OWNERS: tuple[tuple[str, Any], ...] = (
 )
 CLASSES = ("Event", "Stream", "CUDAGraph")
 """Classes of torch.cuda whose methods are guarded too."""
-_ABSENT = object()
+_ABSENT: Any = object()
 
 
 class GuardedFunctions:

@@ -81,12 +81,17 @@ def test_the_share(root: Path) -> None:
 def test_a_gate_without_its_test_is_no_gate(root: Path, body: str) -> None:
     (root / "tests" / "test_k.py").write_text(body)
     found = coverage(root, ledger())
-    assert (found.share, found.stale) == (0, (f"{TEST} does not exist, or does not use traffic",))
+    assert (found.share, found.stale) == (
+        0,
+        (f"{TEST} does not exist, or does not use traffic: restore it, or take it out of traffic-ledger.toml",),
+    )
 
 
 def test_a_removed_kernel_makes_the_ledger_stale(root: Path) -> None:
     (root / "k.py").write_text(KERNELS.replace("k2", "k5"))
-    assert coverage(root, ledger()).stale == ("k.py:k2 is in the ledger, and no kernel of the repository",)
+    assert coverage(root, ledger()).stale == (
+        "k.py:k2 is in the ledger, and no kernel of the repository: ioaware coverage --write removes it",
+    )
     renewed = completed(ledger(), ["k.py:k0", "k.py:k5"])
     assert renewed == Ledger({"k.py:k0": Entry([TEST]), "k.py:k5": Entry()})
 

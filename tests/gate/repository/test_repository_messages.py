@@ -150,9 +150,9 @@ def test_coverage_of_a_repository(tmp_path: Path) -> None:
         ("k.py:d", "pending", ""),
     )  # fmt: skip
     assert found.stale == (
-        "gone.py:g is in the ledger, and no kernel of the repository",
-        "t.py::none does not exist, or does not use traffic",
-        "t.py::two does not exist, or does not use traffic",
+        "gone.py:g is in the ledger, and no kernel of the repository: ioaware coverage --write removes it",
+        "t.py::none does not exist, or does not use traffic: restore it, or take it out of traffic-ledger.toml",
+        "t.py::two does not exist, or does not use traffic: restore it, or take it out of traffic-ledger.toml",
     )
     assert found.share == pytest.approx(100 / 3)
     assert coverage(tmp_path, None).share == 0
