@@ -130,7 +130,7 @@ def _fitting(moving: list[Any], snapshot: Snapshot, now: Recorded, changed: list
 
 
 def _fitting_by_value(moving: list[Any], found: Judgement, changed: list[str], derived: Derived) -> list[Any]:
-    """Return the lines with an access whose bytes are the difference at every size that was compared.
+    """Return the lines whose bytes are the difference at every size compared.
 
     Why: a formula with conditions may be equal to the difference without a proof.
     """

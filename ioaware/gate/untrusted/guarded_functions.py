@@ -51,7 +51,10 @@ class GuardedFunctions:
         return {f"{name}.{attribute}": _place(_member(owner, attribute)) for name, owner, attribute, _ in self._differences()}
 
     def _differences(self) -> Iterator[tuple[str, Any, str, Any]]:
-        """Yield owner's name, owner, attribute and value before; `_ABSENT` where a base class has it."""
+        """Yield each difference: name of the owner, owner, attribute, value before.
+
+        The value is `_ABSENT` where only a base class had the attribute.
+        """
         for name, owner in self._owners:
             before = self._before[name]
             yield from ((name, owner, one, value) for one, value in before.items() if _member(owner, one) is not value)
@@ -75,7 +78,7 @@ def _member(owner: Any, name: str) -> Any:
 
 
 def _inherited(owner: Any, name: str) -> bool:
-    """Return whether a base of a class has an attribute, so that one of the class replaces it."""
+    """Return whether a base of a class has an attribute."""
     return any(name in vars(base) for base in getattr(owner, "__mro__", ())[1:])
 
 

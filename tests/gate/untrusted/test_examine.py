@@ -1,4 +1,4 @@
-"""What is handed from a target to its trials and its derivation, and on to the verdict."""
+"""What goes from a target to its trials, and on to the verdict."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_functions_methods_and_classes() -> None:
 
 
 def test_methods_that_a_base_class_has() -> None:
-    """A comparison by the evaluator, `(a - b).abs().max()`, uses methods that torch.Tensor inherits."""
+    """An evaluator's `(a - b).abs().max()` uses methods that are inherited."""
     one = torch.tensor([-1.0])
     with GuardedFunctions() as guard:
         torch.Tensor.abs = lambda self: self * 0  # type: ignore[method-assign]

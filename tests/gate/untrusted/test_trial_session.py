@@ -1,4 +1,4 @@
-"""Sessions of trial calls on functions of plain torch: inputs, outputs, memory and modes."""
+"""Sessions of trial calls on functions of plain torch."""
 
 from __future__ import annotations
 
