@@ -65,7 +65,7 @@ class GuardedFunctions:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for _, owner, attribute, value in list(self._differences()):
+        for _name, owner, attribute, value in list(self._differences()):
             if value is _ABSENT:
                 delattr(owner, attribute)
             else:
