@@ -32,7 +32,7 @@ STEADY = RECORDED / "simulated" / "steady.jsonl"
 SYSTEMS = RECORDED / "systems" / "h200-systems.jsonl"
 """Points measured after the model and its numbers were fixed, and predicted later."""
 STEADY_POINTS = ("steady/*.jsonl",)
-OTHERS = ("heldout/*.jsonl", "order/h200-*order.jsonl", "headline/*.jsonl", "fusion/*.jsonl")
+OTHERS = ("heldout/*.jsonl", "order/h200-*order.jsonl", "headline/*.jsonl", "fusion/*.jsonl", "shared/*.jsonl")
 MEASURED = ("*.jsonl", "foreign/*.jsonl", "systems/*.jsonl", *STEADY_POINTS, *OTHERS)
 SCHEMA = 1
 

@@ -54,7 +54,7 @@ def gather(
         {need: observe(result) for need, result in zip(needs, results, strict=True)},
         tuple(observe(result) for result in seen if result.source == "measure" and result.target in CASES),
         recorded_errors(),
-        _recorded("shared"),
+        recorded_shared(),
         recorded_exchanges(),
     )
 
@@ -131,6 +131,14 @@ def recorded_fusion() -> list[Result]:
     They are of ioaware/recorded/fusion/*.jsonl.
     """
     return _recorded("fusion")
+
+
+def recorded_shared() -> list[Result]:
+    """Return the counters of shared memory of the softmax family.
+
+    They are of ioaware/recorded/shared/*.jsonl.
+    """
+    return _recorded("shared")
 
 
 def recorded_training() -> list[TrainingRecord]:

@@ -154,7 +154,8 @@ def test_the_page_has_the_ratios_of_every_case() -> None:
     for record in RECORDS:
         read, written, predicted_read, predicted_written = bytes_of(record)
         ratios[record.target].append((read / predicted_read, written / predicted_written))
-    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    table = PAGE.read_text(encoding="utf-8").partition("## What differs")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| `")]
     assert rows == [
         f"| `{case}` | {len(seen)} | {cells([read for read, _ in seen])} | {cells([written for _, written in seen])} |"
         for case, seen in sorted(ratios.items())

@@ -32,7 +32,7 @@ class Records:
     """Records that ship with the package.
 
     `own` has derivations of points without a closed form, too. `steady` are calls in steady state, `steady_predictions` theirs.
-    `others` are points of the papers' tables, of orders and of fused kernels.
+    `others` are points of the papers' tables, of orders, fused kernels and shared memory.
     """
 
     own: Sequence[Result]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ioaware.analysis.theory.claims.claim import Claim, Comparison, Part, conclude, judge_comparisons
-from ioaware.analysis.theory.claims.compared_traffic import MEASURED_TOLERANCE, judge_measured, judge_traced, written
+from ioaware.analysis.theory.claims.compared_traffic import judge_measured, judge_traced, written
 from ioaware.analysis.theory.claims.evidence import Evidence, Need, need
 from ioaware.analysis.theory.claims.numerics.attention import Matrix, softmax
 from ioaware.result import BYTES_HOLD
@@ -114,6 +114,11 @@ SHARED_COUNTERS = {
     "loads": "smsp__inst_executed_op_shared_ld_pred_on_any.sum",
 }
 """Instructions of warps with an active thread."""
+SHARED_TOLERANCE = 0.02
+"""Largest relative difference of counted instructions from executed ones.
+
+Why: of a kernel that executes as many loads as stores they count up to 0.2 % more of one.
+"""
 
 
 def _judge_shared(evidence: Evidence) -> Iterator[Part]:
@@ -121,7 +126,7 @@ def _judge_shared(evidence: Evidence) -> Iterator[Part]:
     rows = list(_shared_rows(evidence))
     if rows:
         says = "counted accesses of warps to shared memory are those of the reductions: W + 1 each, and each chunk"
-        yield judge_comparisons("e", says, rows, tolerance=MEASURED_TOLERANCE)
+        yield judge_comparisons("e", says, rows, tolerance=SHARED_TOLERANCE)
 
 
 def _shared_rows(evidence: Evidence) -> Iterator[Comparison]:
