@@ -18,13 +18,13 @@ from triton.runtime import interpreter as _interpreter
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
 from ioaware.tracing import libdevice_functions
+from ioaware.tracing.libdevice_signatures import MODULES, Signatures, result_type, signatures, stubs
 
 interpreter: Any = _interpreter
 tl: Any = _tl
 torch: Any = _torch
 Function = Callable[..., Any]
 
-MODULES = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
 ROUNDING_MODES = ("_rn", "_rz", "_rd", "_ru")
 """Suffixes that change the last bit only, which no address should depend on."""
 
@@ -62,12 +62,13 @@ def interpreted_function(value: Any) -> Any:
     It is imported by name; anything else is returned unchanged.
     """
     if callable(value) and getattr(value, "__module__", None) in MODULES:
-        return _interpreted(value.__name__)
+        return _interpreted(value.__name__, signatures(value.__name__))
     return value
 
 
 def install(patches: Patches) -> None:
     """Replace the functions of libdevice's modules, however a kernel names them."""
+    stubs()  # before they are replaced
     for name in MODULES:
         module = importlib.import_module(name)
         for attribute, value in list(vars(module).items()):
@@ -75,15 +76,17 @@ def install(patches: Patches) -> None:
                 patches.set(module, attribute, replacement)
 
 
-def _interpreted(name: str) -> Function:
+def _interpreted(name: str, known: Signatures) -> Function:
     """Return the function of that name on the interpreter's tensors.
 
-    It works elementwise, with broadcasting.
+    It works elementwise, with broadcasting. The arguments must have the types of one of the `known` signatures.
     """
 
     def call(*arguments: Any, **_: Any) -> Any:
         function, result_kind = _function(name)
         tensors = [value if isinstance(value, tl.tensor) else interpreter._implicit_cvt(value) for value in arguments]
+        if known:
+            result_kind = result_type(name, known, tensors)
         result = function(*(torch.from_numpy(tensor.handle.data) for tensor in tensors))
         kind = result_kind or (tl.int32 if result.dtype is torch.bool else tensors[0].type.scalar)
         data = result.numpy().astype(interpreter._get_np_dtype(kind))

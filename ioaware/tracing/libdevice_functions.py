@@ -12,6 +12,8 @@ from typing import Any
 import torch as _torch
 import triton.language as _tl
 
+from ioaware.tracing.bessel_functions import jn, yn
+
 torch: Any = _torch
 tl: Any = _tl
 Function = Callable[..., Any]
@@ -104,6 +106,35 @@ def _viewed(kind: Any) -> Function:
     return view
 
 
+def _byte_perm(x: Any, y: Any, selector: Any) -> Any:
+    """Return four bytes of the eight of y and x; a digit of the selector chooses each."""
+    both = _bits(y) << 32 | _bits(x)
+    chosen = (((both >> 8 * ((_bits(selector) >> 4 * at) & 7)) & 255) << 8 * at for at in range(4))
+    return sum(chosen).to(torch.int32)
+
+
+def _brev(x: Any) -> Any:
+    width = 8 * x.element_size()
+    return sum(((x.long() >> at) & 1) << (width - 1 - at) for at in range(width)).to(x.dtype)
+
+
+def _low_word(x: Any) -> Any:
+    return x.contiguous().view(torch.int64).to(torch.int32)
+
+
+def _high_word(x: Any) -> Any:
+    return (x.contiguous().view(torch.int64) >> 32).to(torch.int32)
+
+
+def _double_of_words(high: Any, low: Any) -> Any:
+    return (high.long() << 32 | _bits(low)).view(torch.float64)
+
+
+def _reciprocal_high_word(x: Any) -> Any:
+    """Return 1 / x with the lower 32 bits 0; CUDA approximates the upper ones."""
+    return _double_of_words(_high_word(1 / x), torch.zeros_like(x, dtype=torch.int32))
+
+
 UNARY: dict[str, Callable[[Any], Any]] = {
     "saturatef": lambda x: torch.clamp(x, 0, 1),
     "sinpi": lambda x: torch.sin(math.pi * x),
@@ -124,6 +155,8 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "logb": lambda x: _exponent(x).to(x.dtype),
     "finitef": torch.isfinite,
     "isfinited": torch.isfinite,
+    "brev": _brev,
+    "rcp64h": _reciprocal_high_word,
 }
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "rhypot": lambda x, y: 1 / torch.hypot(x, y),
@@ -134,6 +167,8 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "rhadd": lambda x, y: ((x.long() + y.long() + 1) >> 1).to(x.dtype),
     "mulhi": _mulhi,
     "mul24": lambda x, y: x * y,
+    "jn": jn,
+    "yn": yn,
 }
 FUNCTIONS: dict[str, Function] = {
     **UNARY,
@@ -143,6 +178,7 @@ FUNCTIONS: dict[str, Function] = {
     "rnorm3d": _reciprocal_norm,
     "rnorm4d": _reciprocal_norm,
     "sad": _sad,
+    "byte_perm": _byte_perm,
 }
 """Functions whose result has the type of their first argument.
 
@@ -155,6 +191,9 @@ TYPED: dict[str, tuple[Function, Any]] = {
     "ffs": (_ffs, tl.int32),
     "ilogb": (_exponent, tl.int32),
     "signbit": (_signbit, tl.int32),
+    "double2loint": (_low_word, tl.int32),
+    "double2hiint": (_high_word, tl.int32),
+    "hiloint2double": (_double_of_words, tl.float64),
     "llrint": (_to_long(torch.round), tl.int64),
     "llround": (_to_long(_round_away), tl.int64),
     "int_as_float": (_viewed(torch.float32), tl.float32),
