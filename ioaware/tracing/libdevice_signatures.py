@@ -1,4 +1,4 @@
-"""Find the types that CUDA's math library takes, as Triton's compiler looks them up.
+"""Find the argument types of CUDA's math library as Triton looks them up.
 
 The compiler refuses a call with other types, so a trace refuses it as well.
 """
