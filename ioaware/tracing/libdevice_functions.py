@@ -110,12 +110,14 @@ def _byte_perm(x: Any, y: Any, selector: Any) -> Any:
     """Return four bytes of the eight of y and x; a digit of the selector chooses each."""
     both = _bits(y) << 32 | _bits(x)
     chosen = (((both >> 8 * ((_bits(selector) >> 4 * at) & 7)) & 255) << 8 * at for at in range(4))
-    return sum(chosen).to(torch.int32)
+    found: Any = sum(chosen)
+    return found.to(torch.int32)
 
 
 def _brev(x: Any) -> Any:
     width = 8 * x.element_size()
-    return sum(((x.long() >> at) & 1) << (width - 1 - at) for at in range(width)).to(x.dtype)
+    found: Any = sum(((x.long() >> at) & 1) << (width - 1 - at) for at in range(width))
+    return found.to(x.dtype)
 
 
 def _low_word(x: Any) -> Any:

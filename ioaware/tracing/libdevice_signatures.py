@@ -9,7 +9,6 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import triton.language as _tl
@@ -22,6 +21,12 @@ tl: Any = _tl
 MODULES = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
 Signatures = Mapping[tuple[Any, ...], tuple[str, Any]]
 """Types of the arguments: the symbol of the library, and the type of the result."""
+
+
+class _Result:
+    """A result that some stubs convert."""
+
+    def to(self, *_: Any, **__: Any) -> None: ...
 
 
 @cache
@@ -41,7 +46,7 @@ def signatures(name: str) -> Signatures:
 
     def look_up(_library: str, _path: str, _arguments: Sequence[Any], table: Signatures, **_: Any) -> Any:
         found.append(table)
-        return SimpleNamespace(to=lambda *_, **__: None)  # some convert the result
+        return _Result()
 
     with Patches() as patches:
         patches.set(tl.core, "extern_elementwise", look_up)

@@ -1,4 +1,4 @@
-# pyright: basic, reportArgumentType=false
+# pyright: basic, reportArgumentType=false, reportOperatorIssue=false
 """Kernels that call libdevice run in the interpreter.
 
 So do kernels that use a module's constexpr.
