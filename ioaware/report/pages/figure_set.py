@@ -130,19 +130,23 @@ def _timed(found: Findings, rates: Rates) -> tuple[Series, ...]:
 
 
 def launches(found: Findings) -> BarFigure:
-    """Return the bytes of the launches as bars, the most first."""
-    several = sorted(enumerate(found.derived.launches, 1), key=lambda pair: -(_bytes(pair[1]) or 0))
-    bars = [
-        Bar(
-            f"{number}. {one.kernel}" + ("" if one.origin == "triton" else " (torch)"),
-            _bytes(one),
-            bytes_text(_bytes(one)),
-            REQUESTED if one.origin == "triton" else "neutral",
-        )
-        for number, one in several[:MAX_LAUNCH_BARS]
-    ]
+    """Return the bytes of the launches as bars, the most first.
+
+    Launches of one kernel with equal bytes are one bar.
+    """
+    groups: dict[tuple[str, str, int | None], list[int]] = {}
+    for number, one in enumerate(found.derived.launches, 1):
+        groups.setdefault((one.kernel, one.origin, _bytes(one)), []).append(number)
+    several = sorted(groups.items(), key=lambda group: -(group[0][2] or 0) * len(group[1]))
+    bars: list[Bar] = []
+    for (kernel, origin, moved), numbers in several[:MAX_LAUNCH_BARS]:
+        own, together = origin == "triton", None if moved is None else moved * len(numbers)
+        times = f", {len(numbers):,} launches" if len(numbers) > 1 else ""
+        name = f"{numbers[0]}. {kernel}{times}" + ("" if own else " (torch)")
+        bars.append(Bar(name, together, bytes_text(together), REQUESTED if own else "neutral"))
     left = len(several) - len(bars)
     caption = "Requested bytes of each launch, the most first; the number is its place in launch order. "
+    caption += "Equal launches are one bar. " if len(groups) < len(found.derived.launches) else ""
     caption += (
         "Grey: torch's own operators, inputs read once and outputs written once. "
         if any(bar.color == "neutral" for bar in bars)

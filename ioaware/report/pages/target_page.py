@@ -38,6 +38,7 @@ def target_page(found: Findings, *, with_text: bool = True, fragments: Sequence[
         "sections": _sections(found),
         "hot": hot_rows(found.source, found.shared, with_text=with_text),
         "with_text": with_text,
+        "several": any(kernel.launches > 1 for kernel in found.source.kernels),
         "with_shared": any(found.shared.kernels.values()),
         "tables": tables,
         "tables_left": left,

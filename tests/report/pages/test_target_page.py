@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from ioaware.derivation.line_report import Explanation, Line, Section
 from ioaware.machine import PRESETS
 from ioaware.report.inline_text import digest
 from ioaware.report.pages.document import PAGE, render, write_document
+from ioaware.report.pages.figure_set import launches
 from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.over import Span, curve
 from ioaware.report.pages.shared_lines import SharedBytes, SharedLines
@@ -150,3 +152,19 @@ def test_a_line_has_its_bytes_of_shared_memory() -> None:
     assert "in 10 B, out 20 B" in page
     assert "its launches differ" in page
     assert ">shared memory</th>" not in without.partition("<h2>Source")[2]
+
+
+def test_equal_launches_are_one_bar() -> None:
+    found = findings(["a", "b"])
+    one = found.derived.launches[0]
+    assert one.requested is not None
+    moved = one.requested.total_bytes
+    assert moved is not None
+    other = replace(one, kernel="other", requested=Traffic(10 * moved, 0))
+    derived = replace(found.derived, launches=(one, one, other, one))
+    figure = launches(replace(found, source=replace(found.source, result=derived)))
+    assert [(bar.name, bar.value) for bar in figure.bars] == [
+        ("3. other", 10 * moved),
+        (f"1. {one.kernel}, 3 launches", 3 * moved),
+    ]
+    assert "Equal launches are one bar." in figure.caption
