@@ -45,6 +45,13 @@ class Access:
     once: bool
     lanes: int = LANES
     element_bytes: int = 1
+    arms: tuple[tuple[int, int], ...] = ()
+    """The `scf.if`s around it by their numbers, each with 0 for its first arm and 1 for its `else`."""
+
+    def excludes(self, other: Access) -> bool:
+        """Return whether the two are in different arms of one `scf.if`."""
+        arms = dict(other.arms)
+        return any(arms.get(number, arm) != arm for number, arm in self.arms)
 
 
 _BLOCKED = re.compile(
@@ -59,6 +66,7 @@ _MEMORY = re.compile(
     r"(?:tensor<(?P<shape>(?:\d+x)+)!tt\.ptr<(?P<element>\w+)>, (?P<layout>#\w+|#ttg\.slice<.*?\}>)>"
     r"|!tt\.ptr<(?P<scalar>\w+)>).*loc\((?P<loc>#loc\d*)\)"
 )
+_IF = re.compile(r"\bscf\.if\b.*\{$")
 _POSITION = re.compile(r'"[^"]*":(\d+):(\d+)')
 _PTX_LINE = re.compile(r"^\s*\.loc\s+\d+ (\d+) (\d+)")
 _PTX_ACCESS = re.compile(r"\b(ld|st)\.global\S*?(?:\.v(\d+))?\.b(\d+) |\bcp\.async\.\w+\.shared\.global.*\], (0x\w+)")
@@ -78,7 +86,7 @@ def accesses(ttgir: str, ptx: str, kinds: Collection[Kind] = ("read", "write")) 
     if num_warps is None:
         raise ValueError("the TTGIR has no ttg.num-warps")
     warps = int(num_warps[1])
-    widths = _widths(ptx)
+    widths, arms = _widths(ptx), _arms(ttgir)
     parsed: list[Access] = []
     for match in _MEMORY.finditer(ttgir):
         kind: Kind = "write" if match["op"] == "tt.store" else "read"
@@ -103,9 +111,30 @@ def accesses(ttgir: str, ptx: str, kinds: Collection[Kind] = ("read", "write")) 
                 kind == "write" or is_async_copy,
                 lanes,
                 element,
+                arms.get(ttgir.count("\n", 0, match.start()), ()),
             )
         )
     return parsed
+
+
+def _arms(ttgir: str) -> dict[int, tuple[tuple[int, int], ...]]:
+    """Return the arms of `scf.if`s around each line of a TTGIR; lines outside are left out.
+
+    An operation and its closing brace have one indentation.
+    """
+    found: dict[int, tuple[tuple[int, int], ...]] = {}
+    stack: list[tuple[int, int, int]] = []
+    for number, line in enumerate(ttgir.splitlines()):
+        indent = len(line) - len(line.lstrip())
+        if stack and indent == stack[-1][0] and line.lstrip().startswith("}"):
+            _, opened, _ = stack.pop()
+            if "} else {" in line:
+                stack.append((indent, opened, 1))
+        elif _IF.search(line):
+            stack.append((indent, number, 0))
+        if stack:
+            found[number] = tuple((opened, arm) for _, opened, arm in stack)
+    return found
 
 
 def _take_width(widths: list[int], held: int, line: int) -> int:

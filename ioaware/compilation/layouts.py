@@ -109,6 +109,13 @@ def requests(layout: Layout, shape: tuple[int, ...], vector: int, once: bool) ->
     return np.ascontiguousarray(grouped.reshape(-1, len(lane) * vector))
 
 
+def owners(layout: Layout, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return which lanes of a warp hold no replica of another lane's elements."""
+    lanes: Indices = np.arange(1 << len(layout.lanes), dtype=np.int64)
+    replicas = sum(1 << bit for bit, basis in enumerate(layout.lanes) if not any(basis) or not _inside(basis, shape))
+    return lanes & replicas == 0
+
+
 def registers_per_thread(layout: Layout, shape: tuple[int, ...]) -> int:
     """Return the number of distinct elements per thread."""
     return requests(layout, shape, 1, once=True).shape[0] // len(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import prod
 
 import numpy as np
@@ -23,7 +24,7 @@ from ioaware.analysis.ir.sectors.execution_classes import execution_classes
 from ioaware.compilation.compiled_accesses import Access, accesses
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch
-from ioaware.compilation.layouts import Indices, requests
+from ioaware.compilation.layouts import Indices, owners, requests
 from ioaware.compilation.triton_ir import compiled
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.measurement.counters import l1_counters as l1
@@ -79,6 +80,8 @@ def instruction_sectors(addresses: Indices, mask: Mask, access: Access, element_
         return times, times * element_bytes
     chosen = requests(access.layout, access.shape, access.vector, access.once)
     active = mask.ravel()[chosen]
+    if access.once:
+        active &= np.repeat(owners(access.layout, access.shape), access.vector)
     elements = np.where(active, addresses.ravel()[chosen], -1)
     if element_bytes > 1 and (addresses % element_bytes).any():
         raise ValueError("an element may lie in two sectors")
@@ -160,7 +163,8 @@ def _match(touches: Sequence[Touch], compiled_accesses: Sequence[Access]) -> lis
 
     There is one per layout of its result, none if it is dead.
 
-    Raises `ValueError` where several accesses of a line have several forms, or where a seemingly dead one may have moved.
+    Raises `ValueError` where several accesses of a line have several forms, where one has several in branches that exclude each
+    other, or where a seemingly dead one may have moved.
     """
     places = [_Place(touch.kind, prod(touch.shape), _files(touch.frames)) for touch in touches]
     standing = [(_Place(one.kind, prod(one.shape), _files(one.frames)), replace(one, frames=())) for one in compiled_accesses]
@@ -170,8 +174,10 @@ def _match(touches: Sequence[Touch], compiled_accesses: Sequence[Access]) -> lis
         here = [(where, one) for where, one in standing if where == place] or [
             (where, one) for where, one in standing if where.may_be(place)
         ]
-        ways = list(dict.fromkeys(one for _, one in here))
+        ways = list(dict.fromkeys(replace(one, arms=()) for _, one in here))
         line = place.frames[0].rpartition(":")[2] if place.frames else "unknown"
+        if len(ways) > 1 and any(one.excludes(other) for (_, one), (_, other) in combinations(here, 2)):
+            raise ValueError(f"line {line}: {place.kind}s compiled in several ways, in branches of which one runs")
         if len(ways) > 1 and sum(any(where.may_be(other) for where, _ in here) for other in places) > 1:
             raise ValueError(f"line {line}: {place.kind}s compiled in several ways")
         if not ways and (place.kind, place.size) in elsewhere:

@@ -208,7 +208,7 @@ def _relations(expr: Any) -> Iterator[Any]:
         yield from (_sympy.Le(symbol, most * step, evaluate=False) for symbol, step in factors.items())
         return
     rounded, value = cast("tuple[Any, Any]", expr.args)
-    if rounded.func is SHOWN_AS[NextPowerOfTwo] and value > 1:
+    if rounded.func is SHOWN_AS[NextPowerOfTwo] and value.is_number and value > 1:
         yield from (rounded.args[0] > value / 2, rounded.args[0] <= value)
     elif isinstance(rounded, sympy.ceiling):
         yield from (rounded.args[0] > value - 1, rounded.args[0] <= value)

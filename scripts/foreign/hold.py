@@ -33,9 +33,10 @@ PATH = re.compile(r"(?<!\w)/\S+/")
 def records(folder: Path) -> tuple[list[Result], dict[Point, Result]]:
     """Return the measured points of a folder, and the derived ones by point.
 
-    Of a point that was derived again, in the configuration that ran, that derivation is returned.
+    Of a point that was derived again, in the configuration that ran, the last derivation is returned.
     """
-    found = [result for path in sorted(folder.glob("*.jsonl")) for result in read_jsonl(path)]
+    paths = sorted(folder.glob("*.jsonl"), key=lambda path: path.stem)  # NAME before NAME-later
+    found = [result for path in paths for result in read_jsonl(path)]
     measured = [result for result in found if result.source == "measure"]
     ran = {point_of(result): result for result in measured}
     derived: dict[Point, Result] = {}

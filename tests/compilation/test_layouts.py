@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ioaware.compilation.layouts import Layout, accumulator, blocked, registers_per_thread, requests
+from ioaware.compilation.layouts import Layout, accumulator, blocked, owners, registers_per_thread, requests
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,13 @@ def test_small_tiles_are_replicated() -> None:
     assert registers_per_thread(layout, (64,)) == 4
     assert registers_per_thread(layout, (2,)) == 2  # replicated registers are not counted
     assert registers_per_thread(layout, (2048,)) == 16
+
+
+def test_one_lane_of_those_with_the_same_elements_owns_them() -> None:
+    layout = blocked([4], [32], [4], [0])
+    assert owners(layout, (512,)).all()
+    assert list(np.flatnonzero(owners(layout, (32,)))) == list(range(8))
+    assert list(np.flatnonzero(owners(Layout(((1,),), ((0,), (2,), (0,), (4,), (0,)), (), (0,)), (8,)))) == [0, 2, 8, 10]
 
 
 def test_a_slice_has_the_lanes_of_its_parent() -> None:

@@ -1,3 +1,4 @@
+# pyright: basic, reportArgumentType=false
 """L1 requests: hand counts of kernels for an H200, and sums over classes.
 
 The kernels are compiled for an H200. The classes are execution classes.
@@ -22,11 +23,18 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.ir.sectors.execution_classes import execution_classes
 from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
-from ioaware.compilation.compiled_accesses import accesses
+from ioaware.compilation.compiled_accesses import Access, accesses
 from ioaware.compilation.launch_traffic import kernel_traffic, launch_touches
+from ioaware.compilation.layouts import Layout
 from ioaware.compilation.triton_ir import compiled
 from ioaware.derivation.derive import derive
-from ioaware.derivation.l1_requests import L1Requests, count_l1_requests, l1_requests_of_launch, tma_store_bytes
+from ioaware.derivation.l1_requests import (
+    L1Requests,
+    count_l1_requests,
+    instruction_sectors,
+    l1_requests_of_launch,
+    tma_store_bytes,
+)
 from ioaware.measurement.counters import l1_counters as l1
 from ioaware.result_file import read_jsonl
 from ioaware.targets.target import load_target
@@ -92,6 +100,21 @@ def copied_boxes(rows: int = 64, cols: int = 128, device: str = "cuda") -> Calla
     x, out = (torch.empty(rows, cols, device=device, dtype=torch.float16) for _ in range(2))
     given = [TensorDescriptor.from_tensor(tensor, [32, 128]) for tensor in (x, out)]
     return lambda: copy_boxes[(triton.cdiv(rows, 32), triton.cdiv(cols, 128))](*given, M=32, N=128)
+
+
+@triton.jit
+def either_half(x, out, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    if n > 4:  # noqa: SIM108 - a branch of the kernel
+        value = tl.load(x + at)
+    else:
+        value = tl.load(x + at + BLOCK) * 2
+    tl.store(out + at, value)
+
+
+def halves(n: int = 5, device: str = "cuda") -> Callable[[], object]:
+    x, out = torch.empty(512, device=device), torch.empty(256, device=device)
+    return lambda: either_half[(1,)](x, out, n, BLOCK=256)
 
 
 def gathered(device: str = "cuda") -> Callable[[], object]:
@@ -227,6 +250,31 @@ def test_accesses_of_one_line_are_not_mixed_up() -> None:
     """Two loads of equal size on one line, one vectorised to 16 bytes and one to 4."""
     with pytest.raises(ValueError, match=r"line \d+: reads compiled in several ways"):
         l1_requests(launch_two_loads)
+
+
+def test_forms_of_an_access_in_branches_are_not_added_up() -> None:
+    """A branch that one compiler pass copies has its loads twice, and one of them runs."""
+    found = capture_function(halves)
+    assembly = compiled(found.launches[0], found.values, DEFAULT_GPU).asm
+    first, second, store = accesses(assembly["ttgir"], assembly["ptx"])
+    assert first.excludes(second)
+    assert second.excludes(first)
+    assert not any(one.excludes(store) or store.excludes(one) for one in (first, second))
+    touches, programs = launch_touches(found.launches[0], found.values, DEFAULT_GPU)
+    load = next(touch for touch in touches if touch.kind == "read")
+    narrow = replace(second, vector=1, frames=first.frames)
+    with pytest.raises(ValueError, match=r"line \d+: reads compiled in several ways, in branches of which one runs"):
+        count_l1_requests([load], programs, [first, narrow])
+    assert count_l1_requests([load], programs, [first, replace(second, frames=first.frames)]).read_sectors == 32
+
+
+def test_threads_with_a_copy_of_an_element_do_not_copy_it() -> None:
+    """A row of 128 bytes in 4 lanes of a warp, by two copies of 16 bytes each; an H200 counts 8 sectors."""
+    layout = Layout(((1,), (2,), (4,)), ((8,), (16,), (0,), (0,), (0,)), ((0,),), (0,))
+    access = Access("read", (), (32,), layout, 4, 2, once=True, lanes=8, element_bytes=4)
+    everything = np.ones(32, dtype=np.bool_)
+    assert instruction_sectors(np.arange(32) * 4, everything, access, 4) == (8, 128)
+    assert instruction_sectors(np.arange(32) * 4, everything, replace(access, once=False), 4) == (64, 256)
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,7 @@ def test_a_point_derived_again_is_of_the_configuration_that_ran(hold: ModuleType
         replace(one, launches=(replace(one.launches[0], configuration={"BLOCK": block}),))
         for one, block in ((measured, 2), (derived, 1), (derived, 2))
     ]
+    write_jsonl(tmp_path / "wide-a.jsonl", [replace(tuned[2], exact=False)])
     for name, result in zip(("measured", "wide", "wide-again"), tuned, strict=True):
         write_jsonl(tmp_path / f"{name}.jsonl", [result])
     _, found = hold.records(tmp_path)

@@ -1,3 +1,4 @@
+# pyright: basic
 """Guards of host code: evaluation, printing, removal of redundant ones."""
 
 from __future__ import annotations
@@ -82,6 +83,14 @@ def test_function_without_rule_raises() -> None:
 )
 def test_shown_as_written(function: Callable[..., Any], shown: str) -> None:
     assert str(Condition(expression(function, n=100, m=7), "")) == shown
+
+
+def test_a_size_that_must_be_a_power_of_two() -> None:
+    """Both sides of the condition have a symbol; it gives no interval."""
+    expr = expression(lambda n: triton.next_power_of_2(n) == n, n=64)
+    (said,) = without_redundant([Condition(expr, "")])
+    assert "next_power_of_2(n)" in str(said)
+    assert not param_facts([said]).ranges
 
 
 def test_conditions_implied_by_a_block_are_dropped() -> None:
