@@ -46,7 +46,10 @@ class Access:
     lanes: int = LANES
     element_bytes: int = 1
     arms: tuple[tuple[int, int], ...] = ()
-    """The `scf.if`s around it by their numbers, each with 0 for its first arm and 1 for its `else`."""
+    """The `scf.if`s around it by their numbers.
+
+    Each has 0 for its first arm and 1 for its `else`.
+    """
 
     def excludes(self, other: Access) -> bool:
         """Return whether the two are in different arms of one `scf.if`."""
@@ -118,9 +121,9 @@ def accesses(ttgir: str, ptx: str, kinds: Collection[Kind] = ("read", "write")) 
 
 
 def _arms(ttgir: str) -> dict[int, tuple[tuple[int, int], ...]]:
-    """Return the arms of `scf.if`s around each line of a TTGIR; lines outside are left out.
+    """Return the arms of `scf.if`s around each line of a TTGIR.
 
-    An operation and its closing brace have one indentation.
+    Lines outside are left out. An operation and its closing brace have one indentation.
     """
     found: dict[int, tuple[tuple[int, int], ...]] = {}
     stack: list[tuple[int, int, int]] = []

@@ -163,8 +163,8 @@ def _match(touches: Sequence[Touch], compiled_accesses: Sequence[Access]) -> lis
 
     There is one per layout of its result, none if it is dead.
 
-    Raises `ValueError` where several accesses of a line have several forms, where one has several in branches that exclude each
-    other, or where a seemingly dead one may have moved.
+    Raises `ValueError` where several accesses of a line have several forms, or where a seemingly dead one may have moved. So it
+    does where an access has several forms in branches that exclude each other.
     """
     places = [_Place(touch.kind, prod(touch.shape), _files(touch.frames)) for touch in touches]
     standing = [(_Place(one.kind, prod(one.shape), _files(one.frames)), replace(one, frames=())) for one in compiled_accesses]

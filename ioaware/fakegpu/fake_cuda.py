@@ -103,6 +103,9 @@ def cuda_on_cpu() -> Generator[StandIn]:
         for name, value in _torch_cuda(stand_in).items():
             if hasattr(torch.cuda, name):
                 patches.set(torch.cuda, name, value)
+        for name, value in _torch_accelerator().items():
+            if hasattr(torch.accelerator, name):
+                patches.set(torch.accelerator, name, value)
         for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
             patches.set(torch.cuda.nvtx, name, _always(None))
         patches.set(torch.version, "cuda", CUDA_VERSION)
@@ -286,6 +289,20 @@ def _torch_cuda(stand_in: StandIn) -> dict[str, Any]:
         "get_rng_state": lambda *_, **__: torch.get_rng_state(),  # pyright: ignore[reportUnknownLambdaType]
         "default_generators": (_DefaultGenerator(),),
     }
+
+
+def _torch_accelerator() -> dict[str, Any]:
+    """Return replacements in `torch.accelerator` by name."""
+    constants = {
+        "is_available": True,
+        "current_accelerator": torch.device("cuda"),
+        "device_count": 1,
+        **dict.fromkeys(("current_device_index", "current_device_idx"), CUDA.index),
+        **dict.fromkeys(("synchronize", "set_device_index", "set_device_idx", "set_stream", "empty_cache")),
+        "get_memory_info": (MEMORY_BYTES, MEMORY_BYTES),
+        "current_stream": _Stream(),
+    }
+    return {name: _always(value) for name, value in constants.items()}
 
 
 def _always(value: Any) -> Call:

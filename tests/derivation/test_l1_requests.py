@@ -253,7 +253,7 @@ def test_accesses_of_one_line_are_not_mixed_up() -> None:
 
 
 def test_forms_of_an_access_in_branches_are_not_added_up() -> None:
-    """A branch that one compiler pass copies has its loads twice, and one of them runs."""
+    """A load that a compiler pass copies into two branches runs in one."""
     found = capture_function(halves)
     assembly = compiled(found.launches[0], found.values, DEFAULT_GPU).asm
     first, second, store = accesses(assembly["ttgir"], assembly["ptx"])
@@ -269,7 +269,10 @@ def test_forms_of_an_access_in_branches_are_not_added_up() -> None:
 
 
 def test_threads_with_a_copy_of_an_element_do_not_copy_it() -> None:
-    """A row of 128 bytes in 4 lanes of a warp, by two copies of 16 bytes each; an H200 counts 8 sectors."""
+    """A row of 128 bytes in 4 lanes, two copies of 16 bytes each.
+
+    An H200 counts 8 sectors.
+    """
     layout = Layout(((1,), (2,), (4,)), ((8,), (16,), (0,), (0,), (0,)), ((0,),), (0,))
     access = Access("read", (), (32,), layout, 4, 2, once=True, lanes=8, element_bytes=4)
     everything = np.ones(32, dtype=np.bool_)

@@ -245,4 +245,4 @@ def test_merged_stores_are_described_from_the_records(hold: ModuleType) -> None:
     found = hold.rows(read_records("measured"), read_records("derived"))
     text = " ".join(page().merging(found).split())
     assert "`_seeded_dropout` 56 %, `_dropout` 70 %, `add_kernel` 83 %" in text
-    assert "share no sector and without spills it saved at most 0.0002 % of the bytes" in text
+    assert "store whole sectors and share none it saved nothing" in text
