@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from ioaware.display.text import shorten
 from ioaware.errors import UsageError
 from ioaware.result import ParamValue
 
@@ -76,7 +77,7 @@ class Param:
             "dtype": " or ".join(ELEMENT_BYTES),
             "choice": " or ".join(self.choices),
         }[self.kind]
-        return UsageError(f"{self.name}={value!r} cannot work: {self.name} takes {choices}")
+        return UsageError(f"{self.name}={shorten(repr(value), 60)} cannot work: {self.name} takes {choices}")
 
 
 STANDARD_PARAMS: Mapping[str, Param] = {

@@ -17,13 +17,15 @@ from ioaware.cli.options import settings
 from ioaware.errors import UsageError
 
 TIMEOUT_S = 3600.0
+MAX_TIMEOUT_S, MAX_MEMORY_GIB = 1e9, 2.0**30
+"""Above every machine; larger values are typing errors."""
 
 timeout_option = click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", default=TIMEOUT_S,
-    show_default=True, help="Stop TARGET after this time.",
+    "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True, max=MAX_TIMEOUT_S), metavar="SECONDS",
+    default=TIMEOUT_S, show_default=True, help="Stop TARGET after this time.",
 )  # fmt: skip
 memory_option = click.option(
-    "--memory", "memory_gib", type=click.FloatRange(min=0, min_open=True), metavar="GIB",
+    "--memory", "memory_gib", type=click.FloatRange(min=0, min_open=True, max=MAX_MEMORY_GIB), metavar="GIB",
     help="Stop TARGET when it uses more memory.  [default: 80 % of this machine's]",
 )  # fmt: skip
 

@@ -28,7 +28,7 @@ from ioaware.errors import IoawareError, UsageError
 
 COMPLETION = "_IOAWARE_COMPLETE"
 """Set by the shell's completion script, as click names it."""
-LONGEST_MESSAGE, LONGEST_TRACEBACK = 2_000, 50_000
+LONGEST_WORD, LONGEST_MESSAGE, LONGEST_TRACEBACK = 250, 2_000, 50_000
 """Most characters of a message.
 
 An exception of a user's target may carry megabytes.
@@ -214,8 +214,14 @@ def _report(what: str, remedy: str = "", *, traceback: bool = False) -> None:
         import traceback as tracebacks
 
         click.echo(printable(shorten(tracebacks.format_exc(), LONGEST_TRACEBACK)), err=True)
-    indented = "\n".join(f"  {line}" for line in shorten(remedy, LONGEST_MESSAGE).splitlines())
-    click.echo(printable(f"ioaware: {shorten(what, LONGEST_MESSAGE)}" + (f"\n{indented}" if indented else "")), err=True)
+    indented = "\n".join(f"  {line}" for line in _bounded(remedy).splitlines())
+    click.echo(printable(f"ioaware: {_bounded(what)}" + (f"\n{indented}" if indented else "")), err=True)
+
+
+def _bounded(message: str) -> str:
+    """Return a message of bounded length, in which every word is, too."""
+    short = shorten(message, LONGEST_MESSAGE)
+    return " ".join(shorten(word, LONGEST_WORD) for word in short.split(" "))
 
 
 def _without_full_stop(message: str) -> str:

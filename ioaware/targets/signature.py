@@ -100,7 +100,7 @@ class Argument:
         return name
 
     def _refusal(self, value: object) -> UsageError:
-        return UsageError(f"{self.name}={value!r} cannot work: {self.name} takes {CHOICES[self.kind]}")
+        return UsageError(f"{self.name}={shorten(repr(value), 60)} cannot work: {self.name} takes {CHOICES[self.kind]}")
 
 
 def _number(word: str) -> int | float | None:

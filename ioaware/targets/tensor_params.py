@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ioaware.display.text import shorten
 from ioaware.errors import UsageError
 from ioaware.params import DTYPE_ALIASES
 from ioaware.result import ParamValue
@@ -19,6 +20,8 @@ from ioaware.result import ParamValue
 FORM = re.compile(r"\s*([a-zA-Z]\w*)\s*\[([^\[\]]*)\]\s*")
 SHORT_DTYPE = re.compile(r"(f|i|u)(8|16|32|64)")
 KINDS = {"f": "float", "i": "int", "u": "uint"}
+MAX_DIGITS = 18
+"""Digits of a size that 64 bits hold."""
 EXAMPLE = "A tensor is written as in f16[rows=4096, cols=2048]; bf16, f32, i32, i64, bool and torch's names are types."
 
 
@@ -66,6 +69,8 @@ def parse_tensor(text: object) -> tuple[TensorParam, dict[str, int]] | None:
     for part in filter(None, map(str.strip, match[2].split(","))):
         name, equals, number = (word.strip() for word in part.partition("="))
         value = number if equals else name
+        if value.replace("_", "").isdecimal() and len(value) > MAX_DIGITS:
+            raise UsageError(f"{shorten(value, 60)} is too large for a size", EXAMPLE)
         if name.isidentifier() and not (equals or name.isdigit()):
             sizes.append(name)
         elif value.replace("_", "").isdecimal() and (name.isidentifier() or not equals):

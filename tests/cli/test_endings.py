@@ -114,6 +114,22 @@ def test_a_message_of_ten_megabytes_is_cut(
     assert "the end" in shown
 
 
+@pytest.mark.parametrize("digits", [401, 5000])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "derive flash2 -p seq_len={0}", "predict flash2 -p {0}=1", "derive {0}", "derive {0}.py:f",
+        "derive flash2 --gpu {0}", "derive flash2 --memory {0}", "derive flash2 --timeout {0}", "verify {0}",
+        "derive json:dumps -p obj=f32[rows={0}]", "derive json:dumps -p obj=f32[{0}]",
+    ],
+)  # fmt: skip
+def test_a_number_of_hundreds_of_digits_is_refused_in_short(
+    command: str, digits: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(command.format("1" * digits).split(), Settings()) == 2
+    assert len(capsys.readouterr().err) < 1_500
+
+
 def test_a_target_with_a_long_message_is_one_short_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "loud.py").write_text("def work():\n    raise RuntimeError('x' * 10**7)\n")
     assert run(["trace", f"{tmp_path}/loud.py:work"], Settings()) != 0
