@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
-from ioaware.bench.persisting_l2 import reset_persisting_l2
+from ioaware.errors import MachineError
 from ioaware.measurement.cuda_device import Cuda
 from ioaware.measurement.nvml import Gpu, Limits, Snapshot, load_nvml, open_gpu
 
+DRIVER = "libcuda.so.1"
+SUCCESS, NOT_SUPPORTED = 0, 801
+"""CUDA_SUCCESS, and CUDA_ERROR_NOT_SUPPORTED.
+
+The latter is from a GPU that has no persisting lines.
+"""
 HOLD_LEAST_S, HOLD_FACTOR = 5e-4, 4
 """How long the GPU waits for the host to queue a call.
 
@@ -71,3 +79,20 @@ def own_processes(before: tuple[int, ...] | None, now: tuple[int, ...], pid: int
     if pid in now:
         return frozenset({pid})
     return frozenset(now) if len(now) == 1 else frozenset()
+
+
+def reset_persisting_l2(driver: Any = None) -> None:
+    """Make the current context's persisting lines normal ones.
+
+    cudaCtxResetPersistingL2Cache does the same.
+
+    `driver` is CUDA's driver library. Raises `MachineError` where that fails, since a kernel could then find its inputs there.
+    """
+    try:
+        code = (driver or ctypes.CDLL(DRIVER)).cuCtxResetPersistingL2Cache()
+    except (OSError, AttributeError) as error:
+        raise MachineError(
+            f"persisting L2 lines cannot be reset ({error})", "Update the NVIDIA driver to CUDA 11 or later."
+        ) from error
+    if code not in (SUCCESS, NOT_SUPPORTED):
+        raise MachineError(f"persisting L2 lines cannot be reset (CUDA error {code})", "Run the benchmark in a new process.")

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from ioaware import strict_json
-from ioaware._atomic_file import append_line, cannot_write, check_writable
+from ioaware._atomic_file import cannot_write, check_writable
 from ioaware.bench.attention_points import Point
-from ioaware.errors import DataError, UsageError
+from ioaware.bench.bench_records import MAX_BYTES, check_same_run, parse_line, read_records
+from ioaware.errors import DataError
 
 SCHEMA = 1
-MAX_BYTES = 64 * 2**20
+WHAT = "the bench"
 Status = Literal["ok", "wrong", "failed", "unsupported", "absent"]
 
 
@@ -121,24 +122,9 @@ def _numbers(values: Sequence[object]) -> tuple[float, ...]:
     return tuple(float(cast("float", value)) for value in values)
 
 
-def append(path: Path, record: Record) -> None:
-    """Append a line, durable on return. Raises `WriteError` when it cannot be written."""
-    append_line(path, strict_json.dumps(record.to_dict()))
-
-
 def read(path: Path) -> list[Record]:
     """Return every record of a file. Raises `DataError` naming the first invalid line."""
-    return [_parse(line, f"{path}:{number}") for number, line in strict_json.read_lines(path, MAX_BYTES)]
-
-
-def _parse(line: bytes, where: str) -> Record:
-    try:
-        return Record.of(_checked(strict_json.loads(line), dict))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise DataError(
-            f"{where}: not a record of the bench ({type(error).__name__}: {str(error)[:200]})",
-            "Name another file, or run the bench again; do not edit its records.",
-        ) from error
+    return read_records(path, Record.of, WHAT)
 
 
 def resume(path: Path, environment: Mapping[str, Any]) -> list[Record]:
@@ -152,14 +138,8 @@ def resume(path: Path, environment: Mapping[str, Any]) -> list[Record]:
         return []
     lines = list(strict_json.read_lines(path, MAX_BYTES))
     cut = lines.pop()[1] if lines and not _ends_a_line(path) else b""
-    records = [_parse(line, f"{path}:{number}") for number, line in lines]
-    for record in records:
-        for name in sorted({*record.environment, *environment}):
-            before, now = record.environment.get(name), environment.get(name)
-            if before != now:
-                raise UsageError(
-                    f"{path} has points of another run: {name} was {before}, now it is {now}", "Name another file with -o."
-                )
+    records = [parse_line(line, f"{path}:{number}", Record.of, WHAT) for number, line in lines]
+    check_same_run(path, records, environment)
     if cut:
         _take_off(path, cut)
     return records

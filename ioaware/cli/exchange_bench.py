@@ -37,8 +37,9 @@ def bench_exchanges(subject: str, gpus: int | None, choices: Choices, *, as_json
     """Run the points that are not in `output` yet; return the exit code."""
     import torch
 
+    from ioaware.bench.bench_records import append_record, check_same_run
     from ioaware.bench.multi_gpu.launch_ranks import Ranks, measured_records, shown_point
-    from ioaware.bench.multi_gpu.link_record import append_exchange, check_same_run, read_known
+    from ioaware.bench.multi_gpu.link_record import read_known
 
     found = torch.cuda.device_count()
     ranks = gpus or found
@@ -58,7 +59,7 @@ def bench_exchanges(subject: str, gpus: int | None, choices: Choices, *, as_json
             check_same_run(output, before, environment)
             for record in measured_records(cast("Subject", subject), left, started, environment, idle_s=IDLE_S):
                 if output:
-                    append_exchange(output, record)
+                    append_record(output, record)
                 records.append(record)
                 progress(f"{len(records)}/{len(left)} {_label(record)}")
     from ioaware.cli.tables.exchange_tables import exchange_text

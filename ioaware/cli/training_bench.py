@@ -34,9 +34,9 @@ def bench_training(
     Records are appended to `output` as they come. Returns the exit code.
     """
     from ioaware._atomic_file import check_writable
+    from ioaware.bench.bench_records import append_record
     from ioaware.bench.gpu_setup import here
     from ioaware.bench.training.gpt2_trainer import SIZES, Trainer
-    from ioaware.bench.training.training_record import append_training
     from ioaware.bench.training.training_run import TrainingSession, run_training, training_points
     from ioaware.environment import installed_version
     from ioaware.measurement.gpu_lock import gpu_lease
@@ -62,7 +62,7 @@ def bench_training(
             record = run_training(point, session, Trainer, rounds=rounds, loss_steps=loss_steps)
             records.append(record)
             if output:
-                append_training(output, record)
+                append_record(output, record)
             progress(f"{len(records)} of {len(points)}: {point.label}")
     emit(lambda: _data(records), lambda: _text(records), as_json=as_json)
     return _exit_code(records)

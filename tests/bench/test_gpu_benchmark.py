@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 from ioaware.bench import benchmark_device, benchmark_plugin, gpu_benchmark
-from ioaware.bench.benchmark_device import own_processes
+from ioaware.bench.benchmark_device import own_processes, reset_persisting_l2
 from ioaware.bench.gpu_benchmark import LEAST_ROUNDS, WARM_UP_ROUNDS, extra_info, measure_rounds, work_info
-from ioaware.bench.persisting_l2 import reset_persisting_l2
 from ioaware.environment import installed_version
 from ioaware.errors import InconclusiveError, MachineError, UsageError
 from ioaware.measurement.nvml import Limits, Snapshot

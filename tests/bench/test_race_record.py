@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ioaware.bench.race_record import Entry, Record, append, read, resume
+from ioaware.bench.bench_records import append_record
+from ioaware.bench.race_record import Entry, Record, read, resume
 from ioaware.errors import DataError, UsageError
 from tests.support.fake_race import BACK, SMALL
 
@@ -26,14 +27,14 @@ RECORD = Record(SMALL, ENTRIES, (1e14, 1.1e14), (4e12,), {"throttled": [], "sm_c
 def test_a_record_survives_the_file(tmp_path: Path) -> None:
     path = tmp_path / "speed.jsonl"
     other = replace(RECORD, point=BACK)
-    append(path, RECORD)
-    append(path, other)
+    append_record(path, RECORD)
+    append_record(path, other)
     assert read(path) == resume(path, HERE) == [RECORD, other]
 
 
 def test_only_a_line_truncated_by_a_kill_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "speed.jsonl"
-    append(path, RECORD)
+    append_record(path, RECORD)
     whole = path.read_bytes()
     for cut in (1, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole + whole[:cut])
@@ -61,7 +62,7 @@ def test_a_file_of_another_kind_is_refused_unchanged(content: str, tmp_path: Pat
     with pytest.raises(DataError):
         resume(path, HERE)
     assert path.read_text() == content
-    append(tmp_path / "speed.jsonl", RECORD)
+    append_record(tmp_path / "speed.jsonl", RECORD)
     both = (tmp_path / "speed.jsonl").read_text() + content
     path.write_text(both)
     with pytest.raises(DataError):
@@ -71,7 +72,7 @@ def test_a_file_of_another_kind_is_refused_unchanged(content: str, tmp_path: Pat
 
 def test_a_file_of_another_run_is_refused_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "speed.jsonl"
-    append(path, RECORD)
+    append_record(path, RECORD)
     content = path.read_bytes() + path.read_bytes()[:40]
     path.write_bytes(content)
     with pytest.raises(UsageError):
@@ -82,7 +83,7 @@ def test_a_file_of_another_run_is_refused_unchanged(tmp_path: Path) -> None:
 @pytest.mark.parametrize("there", [{"gpu": "NVIDIA H100", "commit": "abc"}, {"gpu": "NVIDIA H200"}, {**HERE, "torch": "2.12"}])
 def test_points_of_another_run_are_not_mixed_in(there: dict, tmp_path: Path) -> None:
     path = tmp_path / "speed.jsonl"
-    append(path, RECORD)
+    append_record(path, RECORD)
     with pytest.raises(UsageError) as refused:
         resume(path, there)
     assert "of another run" in refused.value.what
@@ -132,7 +133,7 @@ FORGED = {
 @pytest.mark.parametrize("change", FORGED.values(), ids=FORGED)
 def test_forged_records_are_refused_with_their_line(change: dict, tmp_path: Path) -> None:
     path = tmp_path / "speed.jsonl"
-    append(path, RECORD)
+    append_record(path, RECORD)
     with path.open("a") as file:
         file.write(json.dumps(RECORD.to_dict() | change) + "\n")
     with pytest.raises(DataError) as refused:
@@ -153,14 +154,14 @@ def test_invalid_lines_are_refused(line: str, tmp_path: Path) -> None:
 def test_nan_is_never_written(tmp_path: Path) -> None:
     path = tmp_path / "speed.jsonl"
     with pytest.raises(ValueError, match="JSON"):
-        append(path, replace(RECORD, copy_bytes_per_s=(float("nan"),)))
+        append_record(path, replace(RECORD, copy_bytes_per_s=(float("nan"),)))
     assert not path.exists()
 
 
 @pytest.mark.parametrize("number", ["1e400", "Infinity", "9" * 5000])
 def test_no_time_is_infinite(number: str, tmp_path: Path) -> None:
     path = tmp_path / "speed.jsonl"
-    append(path, RECORD)
+    append_record(path, RECORD)
     assert "100.0" in path.read_text()
     path.write_text(path.read_text().replace("100.0", number))
     with pytest.raises(DataError) as refused:
@@ -170,7 +171,7 @@ def test_no_time_is_infinite(number: str, tmp_path: Path) -> None:
 
 def test_a_duplicate_key_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "speed.jsonl"
-    append(path, RECORD)
+    append_record(path, RECORD)
     path.write_text(path.read_text().replace('"status":"ok"', '"status":"failed","status":"ok"'))
     with pytest.raises(DataError, match="twice"):
         read(path)

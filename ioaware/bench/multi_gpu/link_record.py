@@ -6,18 +6,16 @@ is one way to do it, with its time in every round and the bytes that each GPU se
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ioaware import strict_json
-from ioaware._atomic_file import append_line, check_writable
-from ioaware.errors import DataError, MachineError, UsageError
+from ioaware._atomic_file import check_writable
+from ioaware.bench.bench_records import as_record, read_records
 from ioaware.measurement.nvlink import LinkBytes
 
 SCHEMA = 1
-MAX_BYTES = 2**24
 Subject = Literal["context-parallel", "nvlink"]
 
 
@@ -83,30 +81,15 @@ class ExchangeRecord:
         return {"schema": SCHEMA, **asdict(self), "entries": entries}
 
 
-def append_exchange(path: Path, record: ExchangeRecord) -> None:
-    """Append a line, durable on return. Raises `WriteError` when it cannot be written."""
-    append_line(path, strict_json.dumps(record.to_dict()))
-
-
 def read_exchanges(path: Path) -> list[ExchangeRecord]:
     """Return every record of a file. Raises `DataError` naming the first invalid line."""
-    try:
-        import msgspec
-    except ImportError as error:
-        raise MachineError("msgspec is not installed, and reading records needs it", "pip install msgspec") from error
-    found: list[ExchangeRecord] = []
-    for number, line in strict_json.read_lines(path, MAX_BYTES):
-        try:
-            data: dict[str, Any] = strict_json.loads(line)
-            if data.pop("schema") != SCHEMA:
-                raise ValueError(f"not schema {SCHEMA}")
-            found.append(msgspec.convert(data, ExchangeRecord))
-        except (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise DataError(
-                f"{path}:{number}: not a record of an exchange between GPUs ({type(error).__name__}: {str(error)[:200]})",
-                "Name another file, or run the bench again; do not edit its records.",
-            ) from error
-    return found
+    return read_records(path, _parse, "an exchange between GPUs")
+
+
+def _parse(data: dict[str, Any]) -> ExchangeRecord:
+    if data.pop("schema") != SCHEMA:
+        raise ValueError(f"not schema {SCHEMA}")
+    return as_record(data, ExchangeRecord)
 
 
 def read_known(path: Path) -> list[ExchangeRecord]:
@@ -116,14 +99,3 @@ def read_known(path: Path) -> list[ExchangeRecord]:
     """
     check_writable(path)
     return read_exchanges(path) if path.is_file() and path.stat().st_size else []
-
-
-def check_same_run(path: Path | None, records: Sequence[ExchangeRecord], environment: Mapping[str, Any]) -> None:
-    """Raise `UsageError` for records of another machine, version or commit."""
-    for record in records:
-        for name in sorted({*record.environment, *environment}):
-            before, now = record.environment.get(name), environment.get(name)
-            if before != now:
-                raise UsageError(
-                    f"{path} has points of another run: {name} was {before}, now it is {now}", "Name another file with -o."
-                )

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ioaware import strict_json
-from ioaware._atomic_file import append_line
-from ioaware.errors import DataError
+from ioaware.bench.bench_records import as_record, read_records
 
 SCHEMA = 1
-MAX_BYTES = 64 * 2**20
 Kind = Literal["speed", "loss"]
 EntryStatus = Literal["ok", "wrong", "failed"]
 
@@ -77,26 +74,15 @@ class TrainingRecord:
         return {"schema": SCHEMA, "bench": "training", **asdict(self)}
 
 
-def append_training(path: Path, record: TrainingRecord) -> None:
-    """Append a line, durable on return. Raises `WriteError` when it cannot be written."""
-    append_line(path, strict_json.dumps(record.to_dict()))
-
-
-def read_training(path: Path) -> Sequence[TrainingRecord]:
+def read_training(path: Path) -> list[TrainingRecord]:
     """Return every record of a file. Raises `DataError` naming the first invalid line."""
-    return [_parse(line, f"{path}:{number}") for number, line in strict_json.read_lines(path, MAX_BYTES)]
+    return read_records(path, _parse, "the bench")
 
 
-def _parse(line: bytes, where: str) -> TrainingRecord:
-    import msgspec
-
-    try:
-        data: dict[str, Any] = msgspec.convert(strict_json.loads(line), dict[str, Any])
-        if (data.pop("schema", None), data.pop("bench", None)) != (SCHEMA, "training"):
-            raise ValueError(f"not schema {SCHEMA} of the bench of training")
-        record = msgspec.convert(data, TrainingRecord)
-        if any((entry.status == "ok") != bool(entry.step_ns or entry.losses) for entry in record.entries):
-            raise ValueError("times and losses belong to entries that are ok, and to no others")
-    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
-        raise DataError(f"{where}: not a record of the bench ({str(error)[:200]})", "Run the bench again.") from error
+def _parse(data: dict[str, Any]) -> TrainingRecord:
+    if (data.pop("schema", None), data.pop("bench", None)) != (SCHEMA, "training"):
+        raise ValueError(f"not schema {SCHEMA} of the bench of training")
+    record = as_record(data, TrainingRecord)
+    if any((entry.status == "ok") != bool(entry.step_ns or entry.losses) for entry in record.entries):
+        raise ValueError("times and losses belong to entries that are ok, and to no others")
     return record

@@ -169,10 +169,11 @@ def _race(
 
     Those in `output` are included.
     """
+    from ioaware.bench.bench_records import append_record
     from ioaware.bench.estimate import estimate
     from ioaware.bench.gpu_setup import here, open_session
     from ioaware.bench.precompile import precompile
-    from ioaware.bench.race_record import append, resume
+    from ioaware.bench.race_record import resume
     from ioaware.bench.run import run
     from ioaware.cli.progress import progress_bar
     from ioaware.measurement.gpu_lock import gpu_lease
@@ -199,7 +200,7 @@ def _race(
 
                 def done(record: Record) -> None:
                     if output:
-                        append(output, record)
+                        append_record(output, record)
                     records.append(record)
                     step(len(records), len(points), record.point.label)
 

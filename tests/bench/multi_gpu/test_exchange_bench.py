@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 import torch
 
+from ioaware.bench.bench_records import append_record, check_same_run
 from ioaware.bench.multi_gpu.exchange_points import SIZES, exchange_grid
 from ioaware.bench.multi_gpu.launch_ranks import NO_MULTICAST, Ranks, measured_records, merge
 from ioaware.bench.multi_gpu.link_record import (
     Ends,
     ExchangeEntry,
     ExchangeRecord,
-    append_exchange,
-    check_same_run,
     read_exchanges,
 )
 from ioaware.bench.multi_gpu.rank_attention import METHODS, ONE_GPU, TORCH
@@ -116,7 +115,7 @@ def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
     file = tmp_path / "records.jsonl"
     links = ExchangeRecord("nvlink", {"size_bytes": 8, "gpus": 2}, (ExchangeEntry("copy", "wrong", "why"),))
     for one in (record(), links):
-        append_exchange(file, one)
+        append_record(file, one)
     assert read_exchanges(file) == [record(), links]
     check_same_run(file, [record()], ENVIRONMENT)
     with pytest.raises(UsageError, match="driver was 580, now it is 590"):

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
+from ioaware.bench.bench_records import append_record
 from ioaware.bench.training import training_run
 from ioaware.bench.training.training_record import (
     TrainingEntry,
     TrainingPoint,
     TrainingRecord,
-    append_training,
     read_training,
 )
 from ioaware.bench.training.training_run import training_points
@@ -41,7 +41,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "training.jsonl"
     curve = TrainingRecord(TrainingPoint("loss", "small", 1024, 8, 1), (TrainingEntry("sdpa", "ok", losses=(10.0, 9.5)),))
     for record in (SPEED, curve):
-        append_training(path, record)
+        append_record(path, record)
     assert list(read_training(path)) == [SPEED, curve]
 
 
