@@ -79,10 +79,22 @@ def derive_point(measured: Result) -> Result | None:
     return Result("derive", **kept, launches=launches)
 
 
+def derive_or_say_why(measured: Result) -> Result | None:
+    """Derive a measured point; None, and the error on stderr, where derive fails.
+
+    Why: an error that cannot be pickled ends the pool, and all of its points are lost.
+    """
+    try:
+        return derive_point(measured)
+    except Exception as error:
+        print(f"{measured.target} {dict(measured.params)}: {type(error).__name__}: {error}", file=sys.stderr)
+        return None
+
+
 def derive_missing(measured: Iterable[Result], jobs: int) -> list[Result]:
     """Derive measured points in processes of their own."""
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return [result for result in pool.map(derive_point, measured) if result is not None]
+        return [result for result in pool.map(derive_or_say_why, measured) if result is not None]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

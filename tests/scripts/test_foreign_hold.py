@@ -191,6 +191,17 @@ def test_points_without_bytes_or_derivation_have_a_reason(hold: ModuleType, tmp_
     assert text.count("measured, and not derived |") == 1
 
 
+def test_a_defect_of_derive_costs_one_point(
+    hold: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: Result) -> Result:
+        raise TypeError("cannot determine truth value")
+
+    monkeypatch.setattr(hold, "derive_point", fail)
+    assert hold.derive_or_say_why(read_records("measured")[0]) is None
+    assert "TypeError: cannot determine truth value" in capsys.readouterr().err
+
+
 def test_a_point_derived_again_is_of_the_configuration_that_ran(hold: ModuleType, tmp_path: Path) -> None:
     """The one derived in advance stays on record, and is not compared."""
     measured, derived = read_records("measured")[0], read_records("derived")[0]

@@ -93,7 +93,8 @@ def shipped() -> Records:
     from ioaware.simulation import predictions as files
     from ioaware.sweep.claim_evidence import recorded, recorded_systems
 
-    foreign = [one for path in sorted(files.RECORDED.glob("foreign/*.jsonl")) for one in read_jsonl(path)]
+    paths = sorted(files.RECORDED.glob("foreign/*.jsonl"), key=lambda path: path.stem)  # NAME before NAME-later
+    foreign = [one for path in paths for one in read_jsonl(path)]
     return Records(
         recorded(),
         recorded_systems(),
