@@ -13,6 +13,8 @@ from typing import Any
 from ioaware.calibration.run_probes import Calibrated
 
 HBM_RATES = ("read", "write", "copy", "triad")
+DEVIATIONS = 1.645
+"""Standard deviations of a normal distribution from its middle to 95 %."""
 L2_RATES = ("l2_read_bytes_per_s", "l2_shared_read_bytes_per_s")
 """Requested bytes per second where programs read their own memory, or the same.
 
@@ -47,6 +49,7 @@ def _lines(found: Calibrated, preset: str, source: str) -> Iterator[str]:
         "dirty_share": min(1.0, fit.largest_dirty_bytes / capacity),
         "capacity_spread": min(0.9, fit.l2_shared.spread),
         "skew_spread": min(1.0, rates["drift"]),
+        "deviation": min(0.5, fit.l2_shared.spread / DEVIATIONS),
         "source": source,
     })  # fmt: skip
     measured: dict[str, Any] = {

@@ -48,6 +48,9 @@ class L2Model:
     `partitions`: 2 where each half of the SMs reads through its half of the L2, which then also caches lines of the other half.
     `dirty_share`: share of the capacity that may be dirty. `capacity_spread` and `skew_spread` are uncertainties, for the range
     of a prediction: capacity times 1 - spread to 1 + spread, and programs that start apart by up to that share of their time.
+
+    `reach`: bytes that a sweep can use, over the capacity. `deviation`: standard deviation of the reuse distance that just
+    hits, over its mean; lines are spread over sets by a hash.
     """
 
     partitions: Literal[1, 2]
@@ -55,6 +58,8 @@ class L2Model:
     capacity_spread: float
     skew_spread: float
     source: str
+    reach: float = 1.0
+    deviation: float = 0.0
 
 
 UNKNOWN_L2 = L2Model(1, 1.0, 0.25, 0.25, "only the size of this GPU's L2 is known: one partition is assumed")

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
 Times = NDArray[np.float64]
+MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+"""Multipliers of the SplitMix64 hash, Steele, Lea and Flood 2014."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,16 @@ class Schedule:
     start: Times
     slot: Numbers
     wave: Numbers
+
+    def partitions(self, programs: Numbers) -> Numbers:
+        """Return the L2 partitions of these programs' SMs, each as a mask.
+
+        Programs go to whatever SM is free: a hash of the program's number stands for chance.
+        """
+        mixed = programs.astype(np.uint64) + np.uint64(1)
+        for shift, factor in zip((30, 27), MIXERS, strict=True):
+            mixed = (mixed ^ (mixed >> np.uint64(shift))) * factor
+        return (np.uint64(1) << (mixed >> np.uint64(63))).astype(np.int64)
 
 
 def schedule(durations: Times, slots: int, delays: Times | None = None) -> Schedule:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import sqrt
 
 from ioaware.machine.model import L2Model
 from ioaware.simulation.address_blocks import Blocks
@@ -16,6 +17,9 @@ from ioaware.simulation.launch_replay import Replay, choose_layouts, launch_touc
 from ioaware.simulation.regimes import regime
 from ioaware.simulation.sampling import MAX_EVENTS, PILOT, Sample, choose_sample
 from ioaware.simulation.simulation_result import TensorTraffic
+
+SQRT3 = sqrt(3)
+COUNTED = ("read_bytes", "write_bytes", "left_dirty_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +70,17 @@ def run(
     storage = [one.storage for one in plans]
     layouts = choose_layouts(replays, storage, sizes, capacity_bytes)
     streams = _sampled_streams(replays, storage, layouts)
-    nominal = _replay_all(streams, storage, layouts, capacity_bytes, model, cold)
+    usable = capacity_bytes * model.reach
+    nominal = _replay_all(streams, storage, layouts, usable, model, cold)
     variants: list[list[LaunchTraffic]] = []
-    if ranges:
-        variants += [
-            _replay_all(streams, storage, layouts, capacity_bytes * factor, model, cold)
-            for factor in (1 - model.capacity_spread, 1 + model.capacity_spread)
-        ]
+    if ranges or model.deviation:
+        width = SQRT3 * model.deviation or model.capacity_spread
+        variants += [_replay_all(streams, storage, layouts, usable * (1 + at), model, cold) for at in (-width, width)]
+    if model.deviation:
+        nominal = [_mean(*each) for each in zip(nominal, *variants, strict=True)]
     if ranges and model.skew_spread:
         skewed = _sampled_streams([one.replay(model.skew_spread) for one in plans], storage, layouts)
-        variants.append(_replay_all(skewed, storage, layouts, capacity_bytes, model, cold))
+        variants.append(_replay_all(skewed, storage, layouts, usable, model, cold))
     every = zip(nominal, *variants, strict=True)
     reads, writes = zip(*(([one.read_bytes for one in each], [one.write_bytes for one in each]) for each in every), strict=True)
     return SequenceResult(
@@ -140,6 +145,40 @@ def _replay_all(
         if cold:
             cache.flush(write_back=False)
     return found
+
+
+def _mean(middle: LaunchTraffic, low: LaunchTraffic, high: LaunchTraffic) -> LaunchTraffic:
+    """Return the mean over a normal distribution of capacities, by its three points.
+
+    Each set of the cache replaces its own lines, and a hash gives some sets more lines than others.
+    """
+    tensors = {one.tensor: one for each in (low, high, middle) for one in each.tensors}
+    parts = [{one.tensor: one for one in each.tensors} for each in (middle, low, high)]
+    return LaunchTraffic(
+        tuple(_mean_tensor(one, [each.get(name) for each in parts]) for name, one in tensors.items()),
+        *(_weighted([getattr(one, name) for one in (middle, low, high)]) for name in COUNTED),
+    )
+
+
+def _mean_tensor(middle: TensorTraffic, parts: Sequence[TensorTraffic | None]) -> TensorTraffic:
+    def mean(value: Callable[[TensorTraffic], int]) -> int:
+        return _weighted([value(one) if one else 0 for one in parts])
+
+    reads, first = mean(lambda one: one.read_bytes), mean(lambda one: one.distinct_bytes)
+    return replace(
+        middle,
+        read_bytes=reads,
+        write_bytes=mean(lambda one: one.write_bytes),
+        excess_bytes={reason: mean(lambda one, of=reason: one.excess_bytes[of]) for reason in middle.excess_bytes},
+        rewritten_bytes=mean(lambda one: one.rewritten_bytes),
+        left_dirty_bytes=mean(lambda one: one.left_dirty_bytes),
+        regime=regime(reads, first, middle.by_wave_bytes) if reads else None,
+    )
+
+
+def _weighted(values: Sequence[int]) -> int:
+    """Return the mean by Gauss-Hermite quadrature: middle, low, high."""
+    return round((4 * values[0] + values[1] + values[2]) / 6)
 
 
 def _tensor(name: str, traffic: HbmTraffic, left_dirty: float, waves: float, scale: float) -> TensorTraffic:

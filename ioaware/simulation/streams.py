@@ -81,7 +81,7 @@ class _Rows:
         time = found.time + programs.start[found.program]
         base = evaluate_rows(self.parts.fixed, columns, count)
         slope = evaluate_rows(self.parts.slope, columns, count)
-        partitions = (1 << (programs.slot[found.program] & 1)).astype(np.int64)
+        partitions = programs.partitions(found.program)
         keys = [base, slope, low, np.round(time).astype(np.int64), *self._distinguishing_columns(columns, count)]
         keep, group = _group_rows([*keys, found.program] if apart else keys, high > low)
         self.columns = {key: column[keep] for key, column in columns.items()}

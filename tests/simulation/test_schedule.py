@@ -23,3 +23,13 @@ def test_a_slot_takes_the_next_program_as_one_ends() -> None:
 def test_delays_hold_back_the_first_programs() -> None:
     found = schedule(np.full(4, 2.0), 2, np.array([0.0, 1.0]))
     assert found.start.tolist() == [0, 1, 2, 3]
+
+
+def test_programs_spread_over_both_partitions() -> None:
+    placed = schedule(np.ones(4096), 132)
+    sides = placed.partitions(np.arange(4096, dtype=np.int64))
+    assert set(np.unique(sides).tolist()) == {1, 2}
+    assert abs(np.count_nonzero(sides == 1) - 2048) < 64
+    for stride in (2, 64, 132, 264):  # programs that read the same tile are often so far apart
+        same = np.count_nonzero(sides[stride:] == sides[:-stride]) / (4096 - stride)
+        assert 0.2 < same < 0.8, stride
