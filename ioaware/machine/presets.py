@@ -121,7 +121,7 @@ H200 = Machine(
     ),
     peaks=_peaks(H200_SHEET, float16=989, bfloat16=989, tfloat32=494, float32=67),
     l2_model=H200_L2,
-    link=_nvlink(900e9, "NVIDIA H200 datasheet, H200 SXM", 382e9, RECORDED_COPIES),
+    link=_nvlink(900e9, "NVIDIA H200 datasheet, H200 SXM", 384e9, RECORDED_COPIES),
 )
 
 B200 = Machine(

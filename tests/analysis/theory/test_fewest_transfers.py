@@ -62,7 +62,7 @@ def test_a_plan_adds_up(causal: bool) -> None:
     assert [row.direction for row in rows[:2]] == ["forward", "backward"]
     for row in rows:
         assert row.flops * LONG.ranks == pytest.approx(whole.flops * (1 if row.direction == "forward" else 2.5), rel=1e-3)
-        assert row.link_ns == pytest.approx(row.received_bytes / 382)
+        assert row.link_ns == pytest.approx(row.received_bytes / 384)
         assert row.binds == "matmul"
         assert row.requested_bytes > row.hbm_bytes
     if causal:

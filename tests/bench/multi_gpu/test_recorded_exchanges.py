@@ -36,7 +36,7 @@ def test_records_name_gpu_driver_versions_and_commit_and_their_links_were_idle_b
         assert [gpu["sm_clock_mhz"] > 0 for gpu in record.telemetry] == [True, True]
         if any(one.counted for one in record.entries):
             assert [(gpu.payload_sent, gpu.payload_received) for gpu in record.idle] == [(0, 0), (0, 0)]
-            assert max(gpu.raw_received for gpu in record.idle) < 200_000  # of the protocol alone, in half a second
+            assert max(gpu.raw_received for gpu in record.idle) < 250_000  # of the protocol alone, in half a second
         assert all(one.status == "ok" for one in record.entries)
 
 

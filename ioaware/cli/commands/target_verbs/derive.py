@@ -21,6 +21,7 @@ from ioaware.cli.options import (
     verb,
 )
 from ioaware.cli.output import emit
+from ioaware.errors import UsageError
 
 
 @verb
@@ -32,6 +33,12 @@ from ioaware.cli.output import emit
 @click.option("--counters", is_flag=True, help="Add the L1 counters that Nsight Compute would report.")
 @click.option("--check", is_flag=True, help="Count each exact launch again, by plain interpretation at the given values.")
 @eager_option
+@click.option(
+    "--gpus",
+    type=click.IntRange(2, 64),
+    metavar="P",
+    help="Instead, what each of P GPUs sends and receives.",
+)
 @click.option("--against-eager", is_flag=True, help="Show what torch.compile saves: compiled and uncompiled side by side.")
 @json_option
 @output_option("Write here instead of to stdout.")
@@ -45,6 +52,7 @@ def derive(
     counters: bool,
     check: bool,
     eager: bool,
+    gpus: int | None,
     against_eager: bool,
     as_json: bool,
     output: Path | None,
@@ -58,6 +66,10 @@ def derive(
     --counters adds the L1 requests of each launch, under Nsight Compute's names. --check counts each exact launch again by
     plain interpretation. --against-eager shows what torch.compile saves. A number that depends on data is a named
     unknown; -p sets it, as in -p 'Lock@layer_norm.py:179=0'.
+
+    With --gpus P the host function runs as each of P ranks, and what it sends and receives is counted exactly.
+    Example: ioaware derive ioaware.kernels.attention.distributed.targets:forward -p method=ring --gpus 4
+
     Example: ioaware derive flash2 -p seq_len=4096
     """
     from ioaware.cli.formula_tables import derived_text
@@ -70,6 +82,19 @@ def derive(
     loaded = load_target(target)
     named, data = split_unknowns(given)
     params = loaded.resolve(named, typed=True)
+    if gpus is not None:
+        _refuse_beside_gpus(latex=as_latex, counters=counters, check=check, eager=eager, against_eager=against_eager)
+        from ioaware.cli.tables.rank_tables import ranks_data, ranks_text
+        from ioaware.derivation.exchanges import derive_exchanges
+
+        found = derive_exchanges(loaded, params, gpus)
+        emit(
+            lambda: ranks_data(target, params, found),
+            lambda: ranks_text(target, params, found),
+            as_json=as_json,
+            output=output,
+        )
+        return
     chosen = {name: infer_value(text) for name, text in config.items()}
     if against_eager:
         from ioaware.cli.eager_tables import against_eager_text
@@ -83,6 +108,14 @@ def derive(
     )
     verbose = settings().verbose
     emit(result.to_dict, lambda: derived_text(result, as_latex=as_latex, verbose=verbose), as_json=as_json, output=output)
+
+
+def _refuse_beside_gpus(**flags: bool) -> None:
+    """Raise `UsageError` for a flag of the kernels' derivation."""
+    for name, given in flags.items():
+        if given:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"derive --gpus counts transfers, and {flag} is about kernels", "Leave one of them out.")
 
 
 command = derive
