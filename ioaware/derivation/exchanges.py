@@ -24,7 +24,10 @@ REFUSED = (
     "all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "broadcast",
     "all_gather_into_tensor", "gather", "scatter", "send", "recv",
 )  # fmt: skip
-"""Transfers whose bytes depend on the backend's algorithm, or whose start is not a batch."""
+"""Transfers that are refused.
+
+Their bytes depend on the backend's algorithm, or they are not started as a batch.
+"""
 
 
 @dataclass
@@ -63,8 +66,8 @@ class RankExchange:
 def derive_exchanges(target: Target, params: Params, ranks: int) -> list[RankExchange]:
     """Return what each of `ranks` ranks exchanges in one call of a target.
 
-    Raises the error of the first rank that has one, and UsageError for a collective whose bytes are not known from the call, or
-    for a message without its counterpart.
+    Raises the error of the first rank that has one. Raises UsageError for a collective whose bytes are not known from the
+    call, and for a message without its counterpart.
     """
     group = _Group(ranks)
     found = [RankExchange(rank) for rank in range(ranks)]
@@ -235,7 +238,7 @@ def _raise_first(errors: Sequence[tuple[int, Exception]]) -> None:
 
 
 def _check_counterparts(found: Sequence[RankExchange]) -> None:
-    """Raise UsageError for a message that the other rank does not start, or of other size."""
+    """Raise UsageError for a message that the other rank does not start alike."""
     for one in found:
         for other in found:
             sent, received = one.sends.get(other.rank, []), other.receives.get(one.rank, [])

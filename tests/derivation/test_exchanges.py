@@ -1,4 +1,4 @@
-"""Transfers derived from host code, against the closed forms and on programs with mistakes."""
+"""Transfers from host code, against closed forms and with mistakes."""
 
 from __future__ import annotations
 
