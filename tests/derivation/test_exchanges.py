@@ -13,7 +13,7 @@ from ioaware.errors import UsageError
 from ioaware.kernels.attention.distributed.context_parallel import METHODS, squarest_grid
 from ioaware.targets.target import load_target
 
-TARGETS = "ioaware.kernels.attention.distributed.targets"
+TARGETS = "ioaware.kernels.attention.distributed.rank_targets"
 SIZES = {"batch": 2, "heads": 24, "kv_heads": 12, "seq_len": 101, "kv_len": 77, "head_dim": 16, "causal": True}
 PROGRAM = """
 import torch

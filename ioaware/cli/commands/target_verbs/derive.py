@@ -68,7 +68,7 @@ def derive(
     unknown; -p sets it, as in -p 'Lock@layer_norm.py:179=0'.
 
     With --gpus P the host function runs as each of P ranks, and what it sends and receives is counted exactly.
-    Example: ioaware derive ioaware.kernels.attention.distributed.targets:forward -p method=ring --gpus 4
+    Example: ioaware derive ioaware.kernels.attention.distributed.rank_targets:forward -p method=ring --gpus 4
 
     Example: ioaware derive flash2 -p seq_len=4096
     """
