@@ -249,7 +249,7 @@ def test_narrow_encodings_get_escapes_instead_of_a_crash() -> None:
 
 @pytest.mark.parametrize(
     ("words", "index", "offered"),
-    [("ioaware ver", 1, {"verdict", "verify"}), ("ioaware derive --g", 2, {"--gpu"}), ("ioaware nope x", 2, set())],
+    [("ioaware ver", 1, {"verdict", "verify"}), ("ioaware derive --g", 2, {"--gpu", "--gpus"}), ("ioaware nope x", 2, set())],
 )
 def test_the_shell_completes_verbs_and_options(words: str, index: int, offered: set[str]) -> None:
     environment = {**os.environ, "_IOAWARE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(index)}
