@@ -1,0 +1,61 @@
+"""Public errors: text, exit codes, and that the package raises each of them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+import pytest
+
+from ioaware import errors
+from ioaware.cli.main import run
+from ioaware.cli.options import Settings
+from ioaware.errors import IoawareError
+from tests.support import ROOT
+
+PUBLIC = {name: kind for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, IoawareError)}
+EXIT_CODES = {
+    "IoawareError": 70, "UsageError": 2, "InconclusiveError": 3, "MachineError": 5, "DataError": 6, "WriteError": 5,
+}  # fmt: skip
+
+
+def test_each_error_has_its_exit_code() -> None:
+    assert {name: kind.exit_code for name, kind in PUBLIC.items()} == EXIT_CODES
+
+
+def test_a_message_says_what_and_then_what_to_do() -> None:
+    error = errors.UsageError("there is no case 'a'", "See ioaware list.")
+    assert str(error) == "there is no case 'a'\n  See ioaware list."
+    assert (error.what, error.remedy, error.args) == ("there is no case 'a'", "See ioaware list.", ("there is no case 'a'",))
+    assert str(errors.DataError("cut")) == "cut"
+
+
+def test_the_package_raises_each_error() -> None:
+    raised = {
+        getattr(node.exc.func, "id", "")
+        for path in (ROOT / "ioaware").rglob("*.py")
+        if "Error(" in (text := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)
+    }
+    assert PUBLIC.keys() <= raised
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["derive", "no_such_case"], 2, "no_such_case"),
+        (["predict", "flash2", "-p", "seq_len=many"], 2, "seq_len"),
+        (["compare", "missing.jsonl", "missing.jsonl"], 4, "missing.jsonl"),
+        (["simulate", "flash2", "--machine", "NO_SUCH_GPU"], 2, "NO_SUCH_GPU"),
+        (["report", "--store", "missing.db"], 2, "missing.db"),
+    ],
+)
+def test_an_error_of_the_user_is_one_message(
+    arguments: list[str], code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments, Settings()) == code
+    shown = capsys.readouterr()
+    assert words in shown.err
+    assert "Traceback" not in shown.err + shown.out
+    assert len(shown.err.strip().splitlines()) <= 6
