@@ -1,6 +1,6 @@
 """The package loads no pickles, evaluates no text and starts no shell.
 
-Ruff holds some of these rules where nobody writes `noqa`; this test knows no exception.
+Ruff holds some of these rules where no `noqa` stands; this test knows no exception.
 """
 
 from __future__ import annotations
