@@ -96,3 +96,8 @@ def test_a_limit_of_the_wrong_type_is_refused(name: str, limit: Any) -> None:
 def test_a_budget_that_does_not_exist_is_refused() -> None:
     with pytest.raises(UsageError, match="there is no budget 'max_byte'"):
         check_budgets({"max_byte": 3})
+
+
+def test_a_formula_without_a_value_says_so() -> None:
+    (found,) = judge(replace(ADD, point={}), {"max_bytes": 100})
+    assert (found.verdict, found.reason) == (Verdict.INCOMPARABLE, "a formula has no value at the given sizes")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ioaware.errors import IoawareError
-from ioaware.gate.difference import difference
+from ioaware.gate.difference import compare_texts, difference
 from ioaware.gate.differences import differences
 from ioaware.gate.row import Row, row_of
 from ioaware.gate.sides import Request, rows_of_sides
@@ -125,3 +125,9 @@ def test_rows_of_a_store(tmp_path: Path) -> None:
     with pytest.raises(IoawareError) as raised:
         rows_of_sides((str(tmp_path / "empty.db"),), Request({}, "cuda:90", {}))
     assert raised.value.exit_code == 4
+
+
+def test_a_text_that_cannot_be_read_is_the_same_only_as_itself() -> None:
+    same, other = (compare_texts("?", new, {}, []) for new in ("?", "!"))
+    assert (same.verdict, same.reason) == (Verdict.SAME, "the same formula")
+    assert other.verdict is Verdict.INCOMPARABLE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,11 +10,16 @@ from typing import Any
 import pytest
 
 from ioaware.errors import UsageError
-from ioaware.gate import pytest_plugin
+from ioaware.gate import budgets, derived_work, pytest_plugin, snapshot
+from ioaware.gate.budgets import Judgement
 from ioaware.gate.ci.outcome import Outcome
+from ioaware.gate.derived_snapshot import header_of
+from ioaware.gate.kernel_facts import FACTS
 from ioaware.gate.repository.ledger import Entry, Ledger
-from ioaware.gate.snapshot import snapshot_of
-from ioaware.gate.traffic_fixture import Expected, Gated, Traffic, TrafficChangedError, kernels_of
+from ioaware.gate.snapshot import judge_snapshot, snapshot_of
+from ioaware.gate.traffic_fixture import Expected, Gated, Traffic, TrafficChangedError, kernels_of, snapshot_arguments
+from ioaware.gate.verdict import Verdict
+from ioaware.result import Launch
 from ioaware.result import Traffic as Bytes
 
 
@@ -95,3 +101,63 @@ def test_a_kernel_that_a_test_no_longer_launches() -> None:
     assert stale(session, "t.py::one", {"a.py:kept", "a.py:old", "a.py:new"}) == ""
     assert stale(SimpleNamespace(ledger=ledger, mode="accept"), "t.py::one", set()) == ""
     assert stale(SimpleNamespace(ledger=None, mode=""), "t.py::one", set()) == ""
+
+
+def test_a_budget_that_is_exceeded_says_which_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = [
+        Judgement("max_bytes", Verdict.WORSE, "9 B"),
+        Judgement("max_reads", Verdict.SAME, "8 B"),
+        Judgement("max_spills", Verdict.INCOMPARABLE, "not known"),
+    ]
+    monkeypatch.setattr(budgets, "judge", lambda work, limits: over)
+    monkeypatch.setattr(derived_work, "work_of", lambda derived: derived)
+    gated: Any = SimpleNamespace(derived=SimpleNamespace(target="k:f"), outcome=Outcome("t"))
+    with pytest.raises(TrafficChangedError) as error:
+        traffic()._hold(gated, {"max_bytes": 1})
+    assert str(error.value).splitlines() == [
+        "WORSE: k:f is not within max_bytes",
+        "  why         9 B",
+        "INCOMPARABLE: k:f is not within max_spills",
+        "  why         not known",
+        "  A budget is not raised by --traffic=accept; change it in the test.",
+    ]
+    assert (gated.outcome.verdict, gated.outcome.reason) == ("WORSE", "max_bytes: 9 B")
+
+
+def test_points_without_a_value_are_left_out_of_a_snapshot() -> None:
+    now: Any = SimpleNamespace(
+        texts={"reads": "n"}, values=(({"n": 4}, (16, 8)), ({"n": 5}, (None, 8)), ({}, (16, 8))),
+        facts=dict.fromkeys(FACTS), header="made",
+    )  # fmt: skip
+    assert snapshot_arguments(now, ()) == [
+        ("reads", '"n"'), ("at", '{\n    "n=4": (16, 8),\n}'), ("made_with", '"made"'),
+    ]  # fmt: skip
+
+
+def test_bytes_that_are_not_exact_give_the_note_of_their_launch() -> None:
+    exact, not_exact = (Launch(name, exact=name == "a", notes=(f"note of {name}",)) for name in "ab")
+    derived: Any = SimpleNamespace(exact=False, notes=(), launches=(exact, not_exact))
+    nothing: Any = None
+    found = judge_snapshot(nothing, nothing, derived)
+    assert (found.verdict, found.reason) == (
+        Verdict.INCOMPARABLE, "the bytes are not exact, and a snapshot holds exact ones: note of b",
+    )  # fmt: skip
+
+
+def test_sizes_that_the_test_does_not_have() -> None:
+    outside: Any = vars(snapshot)["_outside"]
+    assert outside([{"n": 1}], {"n"}, lambda point: True) == ""
+    assert outside([{"n": 1, "m": 2}], {"k", "j"}, bool) == "the snapshot's sizes are m, n, the test's j, k"
+    assert outside([{"n": 1}], set(), bool) == "the snapshot's sizes are n, the test's none"
+    said = "the formulas hold under other conditions now, and not at n=1"
+    assert outside([{"n": 1}], {"n"}, lambda point: False) == said
+
+
+def test_a_header_hashes_the_kernels_and_not_torchs_operators() -> None:
+    def header(*launches: Launch) -> str:
+        derived: Any = SimpleNamespace(environment={"triton": "3", "compiled_for": "cuda:90"}, launches=launches)
+        return str(header_of(derived))
+
+    kernel, operator = Launch("k", ir_hash="a" * 12), Launch("sum", origin="torch", ir_hash="b" * 12)
+    assert header(kernel, operator) == header(kernel) != header(replace(kernel, ir_hash="c" * 12))
+    assert header(operator) == header()

@@ -59,3 +59,12 @@ def test_a_call_without_a_file_is_refused() -> None:
     names: dict[str, Any] = {"t": Finder()}
     with pytest.raises(UsageError, match="cannot be read"):
         exec("t.snapshot()", names)  # noqa: S102 (a test's own text)
+
+
+def test_lines_of_a_call_are_indented_as_its_statement(tmp_path: Path) -> None:
+    source = (
+        "found = [t.snapshot()]\n"
+        "if not found:\n    pass\nelse: found.append(t.snapshot())\n"
+        "if found:\n    found.append(t.snapshot())\n"
+    )
+    assert [place.indent for place in places(tmp_path / "t.py", source)] == ["", "", "    "]

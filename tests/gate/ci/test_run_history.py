@@ -98,3 +98,23 @@ def test_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert run(["history", str(tmp_path / "none.json"), "-o", str(tmp_path / "site")], Settings()) == 2
     assert "Traceback" not in capsys.readouterr().err
     assert not (tmp_path / "site").exists()
+
+
+def test_states_of_measured_points_that_are_not_ok(tmp_path: Path) -> None:
+    points = [Result("measure", "f", {"n": n}, Traffic(n, 0), status=status) for n, status in enumerate(STATES, 1)]  # type: ignore[arg-type]
+    write_jsonl(tmp_path / "run.jsonl", points)
+    (run_of_points,) = read_runs([tmp_path / "run.jsonl"])
+    assert run_of_points.verdicts == {
+        ("f", "n=2", "requested, measure"): ("unstable", False),
+        ("f", "n=3", "requested, measure"): ("impossible", True),
+        ("f", "n=4", "requested, measure"): ("failed", True),
+    }
+
+
+STATES = ("ok", "unstable", "impossible", "failed")
+
+
+def test_runs_of_which_one_has_no_time_keep_their_order(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "store.jsonl", [Result("measure", "f", {"n": 1}, Traffic(1, 0))])
+    given = [results(tmp_path, 3, add=3), tmp_path / "store.jsonl", results(tmp_path, 1, add=1)]
+    assert [one.label.name for one in read_runs(given)] == ["run3", "store", "run1"]

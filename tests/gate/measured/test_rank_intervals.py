@@ -61,3 +61,10 @@ def test_a_95_percent_interval_covers_the_ratio(trials: int) -> None:
         assert found
         covered += found.low <= 1.03 <= found.high
     assert 0.93 <= covered / trials <= 0.98  # the level is that of whole pairs: a little more than 95 %
+
+
+def test_the_estimate_is_the_median_of_all_ratios() -> None:
+    odd, even = interval([1.0], [2.0, 3.0, 7.0], 0.5), interval([1.0], [2.0, 3.0, 12.0, 20.0], 0.5)
+    assert odd is not None
+    assert even is not None
+    assert (odd.ratio, even.ratio) == (3.0, pytest.approx(6.0))  # of two in the middle the geometric mean

@@ -149,6 +149,16 @@ def test_a_configuration_of_the_linter_stays_as_it_is(
     assert (root / ".github" / name).read_text() == text
 
 
+def test_every_label_that_the_linter_lacks_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github" / "actionlint.yaml").write_text("self-hosted-runner:\n  labels: [b]\n")
+    plan = setup_plan.Plan(tmp_path)
+    setup_plan._add_lint(plan, ["a", "b", "c"])  # pyright: ignore[reportPrivateUsage]
+    assert plan.kept == [
+        ".github/actionlint.yaml exists and stays as it is; name the label a, c under self-hosted-runner there"
+    ]
+
+
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_tables_are_added_at_the_end_of_pyproject(root: Path, newline: str) -> None:
     before = newline.join(("# mine", "[project]", 'name = "x"', "[tool.pytest.ini_options]", 'addopts = ""  # é'))

@@ -136,6 +136,16 @@ def test_a_stated_reference_sees_the_same_contents() -> None:
     assert (found.tolerance, found.ignores_unread) == (0.25, True)  # everything is read, so nothing differs
 
 
+def test_a_stated_reference_may_be_one_tensor() -> None:
+    def build() -> Work:
+        x = X.clone()
+        return Work(run=lambda: x * 2, inputs=(x,), reference=lambda: x.double() * 2)
+
+    found = trials_of(build).reference
+    assert found is not None
+    assert [one.tolist() for one in found.outputs[0]] == [(X * 2).tolist()]
+
+
 def test_a_reference_function_sees_the_same_contents() -> None:
     found = trials_of(twice, twice).reference
     assert found is not None
