@@ -43,7 +43,7 @@ def agreement_figure(points: Sequence[Compared], unpredicted: int = 0) -> Figure
         "agreement",
         "Predicted against measured bytes, every recorded point",
         f"{_counts(points, unpredicted)} Requested: asked of the L2; by third-party kernels, of their L1. "
-        "HBM: what reached memory, predicted by a model of the L2; steady state: mean of many calls. Below the line caches "
+        "HBM: predicted by a model of the L2; steady state: mean of many calls. Below the line caches "
         "served reads or kept writes; above it registers spilled or the L2 kept less than modelled.",
         (cell,),
         columns=1,
@@ -53,7 +53,7 @@ def agreement_figure(points: Sequence[Compared], unpredicted: int = 0) -> Figure
 def _counts(points: Sequence[Compared], unpredicted: int) -> str:
     """Return how many recorded points are drawn, as a sentence."""
     drawn = len({one.point for one in points})
-    rest = f"; {unpredicted:,} have no prediction" if unpredicted else ""
+    rest = f"; {unpredicted:,} have no prediction, or bounds alone" if unpredicted else ""
     return f"All {drawn + unpredicted:,} points recorded on an H200{rest}."
 
 

@@ -47,9 +47,10 @@ def _row(family: str, found: Sequence[Total], hbm: Row | None) -> list[dict[str,
 def accuracy_table(records: Records, *, together: bool) -> list[list[dict[str, Any]]]:
     """Return the rows of the table on accuracy.
 
-    `together`: those over all kernels; otherwise those of each family of this package.
+    `together`: those over all kernels; otherwise HBM bytes of the held-out ones and of each family of this package.
     """
     rows = [row for row in records.accuracy().rows if not row.family.startswith(PREFIX) and row.count]
+    rows.sort(key=lambda row: row.family not in TOGETHER)
     return [
         [
             cell(TOGETHER.get(row.family, row.family)),
@@ -59,7 +60,7 @@ def accuracy_table(records: Records, *, together: bool) -> list[list[dict[str, A
             cell(f"{row.inside:,} of {row.count + row.small:,}" if row.place.startswith("HBM") else "", row.inside),
         ]
         for row in rows
-        if (row.family in TOGETHER) == together
+        if (row.family == "all" if together else row.family != "all" and row.place.startswith("HBM"))
     ]
 
 

@@ -24,6 +24,8 @@ from ioaware.simulation.accuracy import Accuracy, Prediction, point_key
 from ioaware.simulation.accuracy_record.counter_comparison import compare
 from ioaware.simulation.accuracy_record.steady_state import call_as_launch, is_steady
 
+BOUNDS_ALONE = 100
+"""Factor between the ends of a predicted range from which it says no number."""
 Kind = Literal["requested", "requested, third-party", "HBM", "HBM, third-party", "HBM, steady state"]
 
 
@@ -207,7 +209,8 @@ def _hbm(records: Records, single: Sequence[Result]) -> Iterator[Compared]:
         expected, counted = prediction and simulated_bytes(prediction), _counted_hbm(kernels)
         if prediction is None or expected is None or counted is None:
             continue
-        if [one.kernel for one in prediction.launches] == [one.kernel for one in kernels]:
+        same = [one.kernel for one in prediction.launches] == [one.kernel for one in kernels]
+        if same and not _bounds_alone(prediction):
             kind: Kind = "HBM, third-party" if result.target.partition(":")[0].endswith(".py") else "HBM"
             yield Compared(kind, _name(result), expected, counted, _point(result))
 
@@ -227,6 +230,13 @@ def _steady(records: Records) -> Iterator[Compared]:
         asked = result.requested and result.requested.total_bytes
         if reads is not None and writes is not None and asked is not None:
             yield Compared("requested", name, reads + writes, asked, point)
+
+
+def _bounds_alone(prediction: Prediction) -> bool:
+    """Return whether data decide the bytes: the ends of the range are far apart."""
+    ranges = [ends for one in prediction.launches for ends in (one.read_range, one.write_range)]
+    low, high = (sum(ends[side] or 0 for ends in ranges) for side in (0, 1))
+    return any(most is None for _, most in ranges) or high > BOUNDS_ALONE * max(low, 1)
 
 
 def simulated_bytes(prediction: Prediction) -> int | None:

@@ -68,11 +68,11 @@ def path(points: Iterable[tuple[float, float]]) -> str:
 
 
 def dots(points: Iterable[tuple[float, float]]) -> str:
-    """Return the `d` of lines of no length.
+    """Return the `d` of lines of no length, each place once.
 
     A round or square cap makes them marks that no zoom distorts.
     """
-    return "".join(f"M{_short(x)},{_short(y)}h0.01" for x, y in points)
+    return "".join(dict.fromkeys(f"M{_short(x)},{_short(y)}h.01" for x, y in points))
 
 
 def _text(value: Attribute) -> str:

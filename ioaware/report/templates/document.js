@@ -241,7 +241,7 @@
   }
   for (const table of document.querySelectorAll("table.sortable")) {
     const rows = [...table.tBodies[0].rows], region = table.closest(".scroll");
-    if (rows.length < 12) continue;
+    if (rows.length < 20) continue;
     const input = field(`Find rows of ${region.getAttribute("aria-label")}`);
     region.before(input);
     input.addEventListener("input", () => { rows.forEach((row) => { row.hidden = !row.textContent.toLowerCase().includes(input.value.trim().toLowerCase()); }); });

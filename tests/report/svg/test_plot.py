@@ -43,7 +43,7 @@ def test_a_straight_line_of_logarithms_is_straight() -> None:
 def test_marks_are_where_their_values_are() -> None:
     drawing = draw_cell(cell(line(), line(mark="measure", x=(4.0,), y=(10.0,))), WIDE, "").svg
     (curve,), (mark,) = paths(drawing, "line"), paths(drawing, "mark")
-    assert curve[1:].split("L")[1] == mark[1:].removesuffix("h0.01")
+    assert curve[1:].split("L")[1] == mark[1:].removesuffix("h.01")
 
 
 def test_a_narrow_cell_fits_its_width_and_leaves_out_names_at_the_ends() -> None:
