@@ -15,9 +15,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ioaware.simulation import predictions as files
-from ioaware.simulation.accuracy import GOALS, PLACES, Accuracy, Comparison, Row
+from ioaware.simulation.accuracy import GOALS, PLACES, Accuracy, Comparison, Row, point_key
 from ioaware.simulation.accuracy_record.counter_comparison import compare
 from ioaware.simulation.accuracy_record.l1_reuse import read_l1_answers
+from ioaware.simulation.accuracy_record.steady_state import is_steady
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "results" / "simulation-accuracy.md"
 TABLE = re.compile(r"(<!-- (?P<name>[a-z-]+) -->\n\n?).*?(\n?<!-- end -->)", re.DOTALL)
@@ -31,6 +32,27 @@ def record() -> Accuracy:
     return compare(
         files.measured_points(), found, files.held_out_points(), files.read_predictions(files.STEADY), read_l1_answers()
     )
+
+
+def again() -> list[tuple[str, Accuracy]]:
+    """Compare the points that are predicted again, earlier and now."""
+    folder = files.PREDICTIONS.parent / "again"
+    single, steady = (files.read_predictions(folder / name) for name in ("predictions.jsonl", "steady.jsonl"))
+    chosen = [{point_key(one.target, one.params) for one in found} for found in (single, steady)]
+    points = [one for one in files.measured_points() if point_key(one.target, one.params) in chosen[1 if is_steady(one) else 0]]
+    before = [*files.read_predictions(), *files.committed_before()]
+    held, l1 = files.held_out_points(), read_l1_answers()
+    return [
+        ("earlier", compare(points, before, held, files.read_predictions(files.STEADY), l1)),
+        ("again", compare(points, single, held, steady, l1)),
+    ]
+
+
+def again_table(found: Iterable[tuple[str, Accuracy]]) -> str:
+    """Return errors at HBM of points that are predicted again, before and after."""
+    rows = [(name, row) for name, one in found for row in one.rows if row.family == "all" and row.place.startswith("HBM")]
+    cells = [(row.place, name, str(row.count), *_errors(row), _inside(row)) for name, row in rows]
+    return _table(_AGAIN, sorted(cells, key=lambda cell: cell[0]))
 
 
 def tables(found: Accuracy) -> dict[str, str]:
@@ -47,6 +69,7 @@ def tables(found: Accuracy) -> dict[str, str]:
 
 
 _SUMMARY = ("points", "place", "compared", "median", "95 %", "worst", "goals", "in range")
+_AGAIN = ("place", "prediction", "compared", "median", "95 %", "worst", "in range")
 _FAMILIES = ("family", "place", "compared", "median", "95 %", "worst", "in range", "too small: number, worst")
 _OUTLIERS = ("point", "kernel", "place", "predicted, MB", "counted, MB", "held out", "why")
 
@@ -110,7 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args(arguments)
-    text, found = PAGE.read_text(encoding="utf-8"), tables(record())
+    text, found = PAGE.read_text(encoding="utf-8"), {**tables(record()), "again": again_table(again())}
     made = TABLE.sub(lambda match: match[1] + found[match["name"]] + match[3], text)
     if given.check:
         return int(made != text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ioaware.simulation.accuracy import Accuracy, Comparison
-from scripts.accuracy_tables import main, tables
+from scripts.accuracy_tables import again_table, main, tables
 
 
 def test_rows_and_causes_of_a_small_record() -> None:
@@ -21,3 +21,10 @@ def test_rows_and_causes_of_a_small_record() -> None:
 @pytest.mark.slow
 def test_the_page_has_the_tables_of_the_records() -> None:
     assert main(["--check"]) == 0
+
+
+def test_earlier_and_new_predictions_of_a_point_stand_side_by_side() -> None:
+    fine = Comparison("flash2", "flash2 seq_len=1", "k", "HBM reads", 100_000_000, 100_000_000, inside=True)
+    off = Comparison("flash2", "flash2 seq_len=1", "k", "HBM reads", 60_000_000, 100_000_000, inside=False)
+    found = again_table([("earlier", Accuracy((off,), ())), ("again", Accuracy((fine,), ()))])
+    assert "| HBM reads | earlier | 1 | 40 | 40 | 40 | 0 of 1 |\n| HBM reads | again | 1 | 0 | 0 | 0 | 1 of 1 |" in found
