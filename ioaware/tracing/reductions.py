@@ -55,8 +55,19 @@ def install(patches: Patches, rewrite: Rewrite) -> None:
         except BranchOnBlockError:
             return scan_form(operation, operands)
 
+    patches.set(interpreter.ReduceOps, "sum", _sum)
     patches.set(interpreter.ReduceOps, "generic_reduce", reduce)
     patches.set(interpreter.ScanOps, "generic_scan", scan)
+
+
+def _sum(operation: Any, operand: Any) -> Any:
+    """Return a sum in the type of its operand, in which integers wrap around.
+
+    The interpreter adds them in 64 bits and refuses a sum that does not fit.
+    """
+    data = operand.handle.data
+    kind = data.dtype if data.dtype.kind in "iu" else None
+    return operation.to_tensor(np.sum(data, axis=operation.axis, keepdims=operation.keep_dims, dtype=kind), operand.dtype)
 
 
 def _reduce(operation: Any, operands: Sequence[Any], combine: Callable[..., Any]) -> list[Any]:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from math import prod
 
 import numpy as np
 
 from ioaware.analysis.ir.mlir.parser import Block, Operation, parse, split_top
 from ioaware.analysis.ir.mlir.types import Type, result_types
+from ioaware.compilation.execution.folds import FOLDS, RETURNS, fold
 from ioaware.compilation.execution.integer_arithmetic import Array, binary
 from ioaware.compilation.execution.memory_access import MEMORY, access
 from ioaware.compilation.execution.program_values import Moved, Pointer, UndeterminedError, Value, is_array, merge
@@ -31,9 +33,9 @@ MAX_OPERATIONS = 300_000
 A longer launch is not executed.
 """
 UNSUPPORTED = ("tt.descriptor", "tt.make_tensor_ptr", "tt.advance", "ttng.", "ttg.", "tt.experimental")
-PASS_ON = ("scf.yield", "scf.condition")
+PASS_ON = ("scf.yield", "scf.condition", *RETURNS)
 NO_EFFECT = ("tt.assert", "tt.print", "llvm.intr.assume", "gpu.barrier", "scf.yield", "tt.return", "cf.assert")
-PURE_REGIONS = ("tt.reduce", "tt.scan", "tt.map_elementwise")
+PURE_REGIONS = (*FOLDS, "tt.map_elementwise")
 _ASM_MEMORY = re.compile(r'^ ?"[^"]*\b(?:ld|st|atom|red|cp)\.')
 _FOR = re.compile(r"(%[\w.$-]+) = (\S+) to (\S+) step (\S+?)(?: iter_args\((.*?)\) ->.*)?\s*(?::.*)?$", re.DOTALL)
 _TARGET = re.compile(r"\^([\w.$-]+)(?:\(([^)]*)\))?")
@@ -180,6 +182,9 @@ class _Run(RunState):
         if (operation.regions and operation.name not in PURE_REGIONS) or _ASM_MEMORY.search(operation.text):
             raise UndeterminedError(f"no rule for {operation.name}")
         rule = RULES.get(operation.name)
+        if operation.name in FOLDS:
+            values = [self.value(operand) for operand in operation.operands]
+            return fold(operation, values, partial(self.region, operation, 0))
         if not operation.results:
             return []
         if rule is not None and len(operation.results) == 1:

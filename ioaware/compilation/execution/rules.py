@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -130,18 +129,6 @@ def _converted(run: RunState, operation: Operation) -> Value:
     return wrap(value.astype(np.int64), after)
 
 
-def _reduced(run: RunState, operation: Operation) -> Value:
-    """Return a reduction of one integer tile by one operation; None for any other."""
-    axis = re.search(r"axis = (\d+)", operation.tail + operation.text)
-    value = run.value(operation.operands[0]) if len(operation.operands) == 1 else None
-    inner = [op.name for op in operation.regions[0][0].operations]
-    function: Any = {"arith.addi": np.sum, "arith.maxsi": np.max, "arith.minsi": np.min}.get(inner[0])
-    if axis is None or not is_array(value) or value.dtype == bool or function is None or len(inner) != 2:
-        return None
-    shape = parse_type(operation.types.strip().removeprefix("(").split("->")[0].strip().removesuffix(")")).shape
-    return function(_full(value, shape), axis=int(axis[1]) + 1)
-
-
 RULES: Mapping[str, Rule] = {
     "arith.constant": _constant,
     "tt.get_program_id": _program_id,
@@ -158,5 +145,4 @@ RULES: Mapping[str, Rule] = {
     "arith.cmpi": _compare,
     "arith.select": _select,
     **dict.fromkeys(("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast"), _converted),
-    "tt.reduce": _reduced,
 }
