@@ -1,5 +1,5 @@
-# pyright: basic, reportArgumentType=false
-"""Reductions and scans of lengths that the target has give exact bytes, as a trace does."""
+# pyright: basic, reportArgumentType=false, reportOperatorIssue=false
+"""Folds of lengths that the target has give the bytes of a trace."""
 
 from __future__ import annotations
 
