@@ -71,7 +71,7 @@ def derive_exchanges(target: Target, params: Params, ranks: int) -> list[RankExc
     """
     group = _Group(ranks)
     found = [RankExchange(rank) for rank in range(ranks)]
-    errors: list[tuple[int, Exception]] = []
+    errors: list[tuple[bool, int, Exception]] = []
 
     def run(rank: int) -> None:
         from torch._subclasses.fake_tensor import FakeTensorMode
@@ -84,8 +84,10 @@ def derive_exchanges(target: Target, params: Params, ranks: int) -> list[RankExc
                     found[rank].clear()  # building the inputs is not part of the work
                     work.run()
         except Exception as error:
-            errors.append((rank, error))
-            group.barrier.abort()
+            with group.arrived:
+                errors.append((getattr(group.local, "waits", False), rank, error))
+                group.failed = True
+                group.arrived.notify_all()
 
     with Patches() as patches:
         _patch(patches, group)
@@ -104,9 +106,11 @@ class _Group:
 
     def __init__(self, ranks: int) -> None:
         self.ranks = ranks
-        self.barrier = threading.Barrier(ranks)
         self.local = threading.local()
-        self.numbers: list[Any] = [None] * ranks
+        self.numbers: list[dict[int, Any]] = []
+        """The tensors of each all-gather, by rank."""
+        self.arrived = threading.Condition()
+        self.failed = False
 
     @property
     def mine(self) -> RankExchange:
@@ -131,10 +135,18 @@ class _Group:
         del group
         if isinstance(tensor, FakeTensor):
             raise UsageError("derive --gpus: all_gather of a tensor on the GPU", "Its bytes depend on the backend's algorithm.")
-        self.numbers[self.mine.rank] = tensor
-        self.barrier.wait(HANG_S)
-        out[:] = self.numbers
-        self.barrier.wait(HANG_S)
+        index = self.local.gathers = getattr(self.local, "gathers", -1) + 1
+        with self.arrived:
+            if index == len(self.numbers):
+                self.numbers.append({})
+            given = self.numbers[index]
+            given[self.mine.rank] = tensor
+            self.arrived.notify_all()
+            self.arrived.wait_for(lambda: len(given) == self.ranks or self.failed, HANG_S)
+        if len(given) < self.ranks:
+            self.local.waits = True
+            raise RuntimeError("a rank makes no such call")
+        out[:] = [given[rank] for rank in range(self.ranks)]
         self.mine.gathered_bytes += (self.ranks - 1) * tensor.nbytes
         return _Done() if async_op else None
 
@@ -227,10 +239,9 @@ def _patch(patches: Patches, group: _Group) -> None:
     patches.set(torch, "tensor", host_tensor)
 
 
-def _raise_first(errors: Sequence[tuple[int, Exception]]) -> None:
+def _raise_first(errors: Sequence[tuple[bool, int, Exception]]) -> None:
     """Raise the error of the first rank that did not merely wait for another one."""
-    own = [pair for pair in errors if not isinstance(pair[1], threading.BrokenBarrierError)]
-    for rank, error in sorted(own or errors, key=lambda pair: pair[0]):
+    for _, rank, error in sorted(errors, key=lambda one: one[:2]):
         if isinstance(error, IoawareError):
             raise error
         what = f"rank {rank}: {type(error).__name__}: {str(error).strip()[:300]}"

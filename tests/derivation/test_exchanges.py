@@ -81,6 +81,16 @@ def test_a_call_that_the_host_code_refuses_is_its_error() -> None:
 
 
 @pytest.mark.parametrize(
+    ("params", "message"),
+    [({"method": "star"}, "there is no method 'star'"), ({"method": "square", "rows": 3}, r"grid=\(3, 1\) is not")],
+)
+def test_every_rank_has_the_error_and_the_first_is_shown(params: dict[str, Any], message: str) -> None:
+    for _ in range(3):
+        with pytest.raises(UsageError, match=message):
+            derived(f"{TARGETS}:forward", 4, **params)
+
+
+@pytest.mark.parametrize(
     ("call", "message"),
     [
         ({"name": "pairs", "missing": True}, r"rank 0 sends 1 messages of 32 bytes to rank 1, which receives 0 of 0"),
