@@ -6,7 +6,7 @@ It is exact on rationals, and equal to rounding in float64.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ioaware.analysis.fusion.expressions.arithmetic import ExactNumbers, FloatNumbers
-from ioaware.analysis.fusion.lifting.fold import Fold, State, finish, run_plan
+from ioaware.analysis.fusion.lifting.fold import Fold, finish, run_plan
 from ioaware.analysis.fusion.lifting.pass_plan import plan_as_written
 from ioaware.fusion import maximum, reduce_max, reduce_mean, reduce_min, reduce_sum
 from tests.support.fusion_programs import (
@@ -26,6 +26,7 @@ from tests.support.fusion_programs import (
     shifted_maximum,
     squared_deviations,
 )
+from tests.support.random_brackets import fold_in_random_brackets
 
 
 def scaled_by_mean(x: Any, v: Any) -> Any:
@@ -102,19 +103,6 @@ EXACT = (
     signed_slope,
     larger_of_two,
 )
-
-
-def fold_in_random_brackets(fold: Fold, elements: Sequence[Any], source: random.Random) -> State:
-    """Return the state of the elements, split at random, sometimes with an empty side."""
-    if len(elements) <= 1 or source.random() < 0.1:
-        return fold.of(elements)
-    cut = source.randrange(len(elements) + 1)
-    if cut in (0, len(elements)):
-        sides = (fold.empty(), fold_in_random_brackets(fold, elements, source))
-        return fold.merge(*(sides if cut == 0 else sides[::-1]))
-    return fold.merge(
-        fold_in_random_brackets(fold, elements[:cut], source), fold_in_random_brackets(fold, elements[cut:], source)
-    )
 
 
 @pytest.mark.parametrize("program", EXACT, ids=lambda program: program.__name__)
