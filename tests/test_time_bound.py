@@ -15,7 +15,7 @@ from ioaware.simulation.predictions import measured_points
 
 
 def test_the_longest_level_binds() -> None:
-    bound = time_bound(H200, flops=989_000, dtype="float16", requested_bytes=10_210, hbm_read_bytes=4814, hbm_write_bytes=0)
+    bound = time_bound(H200, flops=989_000, dtype="float16", requested_bytes=10_530, hbm_read_bytes=4814, hbm_write_bytes=0)
     assert (bound.arithmetic_ns, bound.l2_ns) == (1.0, 1.0)
     assert bound.binds == "arithmetic" or bound.hbm_ns > 1
     slow = time_bound(H200, flops=989_000, dtype="float16", requested_bytes=102_100, hbm_read_bytes=0, hbm_write_bytes=0)
