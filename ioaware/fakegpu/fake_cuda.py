@@ -224,6 +224,7 @@ class _Stream:
     """
 
     cuda_stream = 0
+    device = CUDA
 
     def __init__(self, *_: Any, **__: Any) -> None: ...
 

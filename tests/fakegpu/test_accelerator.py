@@ -17,5 +17,6 @@ def test_the_gpu_is_the_current_accelerator() -> None:
         assert torch.accelerator.is_available()
         assert torch.accelerator.device_count() == torch.cuda.device_count()
         assert torch.accelerator.current_device_index() == torch.cuda.current_device()
+        assert torch.accelerator.current_stream().device == torch.device("cuda", 0)  # torch.compile asks
         torch.accelerator.synchronize()
     assert torch.accelerator.current_accelerator is before
