@@ -148,6 +148,11 @@ class Launch:
 
     It is the configuration's arguments, num_warps and num_stages. None for a kernel without a choice.
     """
+    time_bound: Mapping[str, float | str] | None = None
+    """Least time by level in nanoseconds, and the level that binds.
+
+    `machine.time_bound` writes it.
+    """
 
     def __post_init__(self) -> None:
         _check_counts(self, "flops", "shared_bytes", "registers", "local_bytes", "tma_loads", "tma_stores")
@@ -221,6 +226,8 @@ class Result:
     launches: tuple[Launch, ...] = ()
     check: Check | None = None
     timing: Timing | None = None
+    time_bound: Mapping[str, float | str] | None = None
+    """As of a launch, for all counted kernels of the call."""
     telemetry: Mapping[str, Any] | None = None
     environment: Mapping[str, Any] | None = None
 

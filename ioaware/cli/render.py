@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ioaware.cli.terminal_text import exact, printable
-from ioaware.display.units import UNKNOWN, bytes_text, significant, time_text, times_text
+from ioaware.display.units import UNKNOWN, bytes_text, percent_text, significant, time_text, times_text
 from ioaware.result import Launch, Result, Status, Traffic
 
 Row = Sequence[str]
@@ -93,6 +93,8 @@ LAUNCH_COLUMNS: Sequence[tuple[str, Callable[[Launch], Any]]] = (
     ("hbm write", lambda launch: launch.hbm and launch.hbm.write_bytes),
     ("FLOPs", lambda launch: launch.flops),
     ("time", lambda launch: launch.time_ns),
+    ("at least", lambda launch: launch.time_bound and launch.time_bound["time_ns"]),
+    ("bound by", lambda launch: launch.time_bound and launch.time_bound["binds"]),
 )
 
 
@@ -118,7 +120,7 @@ def _name(launch: Launch) -> str:
 def _cell(column: str, value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or UNKNOWN
-    if column == "time":
+    if column in ("time", "at least"):
         return time_text(value)
     return exact(value, "") if column == "FLOPs" else bytes_text(value)
 
@@ -190,6 +192,13 @@ def _speed(result: Result) -> Iterator[Row]:
         return
     spread = result.timing and f"p25 to p75: {time_text(result.timing.p25_ns)} to {time_text(result.timing.p75_ns)}"
     yield "time", time_text(time_ns), spread or ""
+    if result.time_bound:
+        least = float(result.time_bound["time_ns"])
+        yield (
+            "time bound",
+            time_text(least),
+            f"{percent_text(least / time_ns)} of the time, bound by {result.time_bound['binds']}",
+        )
     if result.status != "ok" or (result.check and not result.check.passed):
         return
     if result.flops:

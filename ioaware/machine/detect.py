@@ -43,7 +43,7 @@ def describe(reported: Reported) -> Machine:
 
     Notes name what comes from a preset.
     """
-    preset = _preset_for(reported)
+    preset = preset_for(reported.device, reported.sms)
     notes: list[str] = []
     levels = [_level(name, reported, preset, notes) for name in ("registers", "shared", "l1", "l2", "hbm")]
     if preset is None:
@@ -62,17 +62,17 @@ def describe(reported: Reported) -> Machine:
     )
 
 
-def _preset_for(reported: Reported) -> Machine | None:
+def preset_for(device: str, sms: int) -> Machine | None:
     """Return the preset of the same GPU.
 
     Its name must be in the driver's name, and its SM count the same.
 
     A partition (MIG) or another form factor of the same name has other peaks, so the SM counts must agree.
     """
-    words = "".join(letter if letter.isalnum() else " " for letter in reported.device.upper()).split()
+    words = "".join(letter if letter.isalnum() else " " for letter in device.upper()).split()
     joined = "".join(words)
     for preset in PRESETS.values():
-        if (preset.name in words or (preset.name == "RTX4090" and joined.endswith("RTX4090"))) and preset.sms == reported.sms:
+        if (preset.name in words or (preset.name == "RTX4090" and joined.endswith("RTX4090"))) and preset.sms == sms:
             return preset
     return None
 

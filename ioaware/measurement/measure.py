@@ -24,6 +24,7 @@ from ioaware.measurement.counters.ncu_csv import MAX_CHARACTERS, Metric, read_ta
 from ioaware.measurement.nvml import NvmlLibrary, load_nvml, open_gpu
 from ioaware.measurement.parent_watchdog import hold_parent_lock
 from ioaware.measurement.subprocesses import Finished, run_process
+from ioaware.measurement.time_bounds import with_bounds
 from ioaware.measurement.worker_protocol import Report, Spec, started_marker
 from ioaware.result import ParamValue, Result, Traffic
 
@@ -94,7 +95,8 @@ def measure(
             return failure(target, params, str(error), environment)
     try:
         compulsory = _compulsory(timed.target, timed.params)
-        return assemble_result(timed, profiled, compulsory=compulsory, environment=environment, notes=notes)
+        result = assemble_result(timed, profiled, compulsory=compulsory, environment=environment, notes=notes)
+        return with_bounds(result)
     except DataError as error:
         return failure(target, params, str(error), environment)
 

@@ -72,9 +72,14 @@ class LaunchSimulation:
     """Warps of a program."""
     l1: L1Reads | None = None
     """What the L1s serve; None where it is not known."""
+    usable_l2_bytes: int = 0
+    """Bytes that the L2 can hold of what all SMs read; 0 where it is not known."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
+        from ioaware.simulation.waves.closed_form import closed_forms
+
+        forms = {form.tensor: form.to_dict() for form in closed_forms(self)}
         tensors = [
             {
                 "tensor": one.tensor,
@@ -87,6 +92,7 @@ class LaunchSimulation:
                 "left_dirty_bytes": one.left_dirty_bytes,
                 **({"regime": one.regime} if one.regime else {}),
                 **({"reason": one.reason} if one.reason else {}),
+                **({"closed_form": forms[one.tensor]} if one.tensor in forms else {}),
             }
             for one in self.tensors
         ]

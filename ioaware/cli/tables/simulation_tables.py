@@ -15,6 +15,7 @@ from ioaware.cli.render import Row, assignments, facts, table
 from ioaware.cli.terminal_text import exact, printable
 from ioaware.display.units import UNKNOWN, bytes_text, percent_text, times_text
 from ioaware.simulation.regimes import MEANING
+from ioaware.simulation.waves.closed_form import closed_form_lines
 
 if TYPE_CHECKING:
     from ioaware.result import Launch, Traffic
@@ -40,6 +41,8 @@ def simulated_text(result: Simulated) -> Iterator[RenderableType]:
         for tensor in how.tensors:
             if tensor.reason and tensor.regime:
                 yield Text(printable(f"{tensor.tensor}: {tensor.reason}; {MEANING[tensor.regime]}"))
+        for line in closed_form_lines([(one.kernel, how)]):
+            yield Text(printable(line))
     if len(pairs) > MAX_LAUNCHES:
         yield Text(f"\n{len(pairs) - MAX_LAUNCHES} more launches; --json has them all")
     yield Text("")

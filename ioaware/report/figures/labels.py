@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from ioaware.display.units import bytes_text, significant, time_text, times_text
+from ioaware.measurement.time_bounds import with_bounds
 from ioaware.report.chart import Mark, Series, series_of
 from ioaware.report.comparable_points import Config, Point, Points
 from ioaware.report.style import ALGORITHMS
@@ -123,6 +124,9 @@ def describe(points: Points, point: Point) -> str:
     if result.source == "measure" and point.standing == "shown" and point.time_ns is not None:
         rate = rate_tflops(points, point)
         lines.append(f"time {time_text(point.time_ns)}" + (f", {significant(rate)} TFLOP/s" if rate else ""))
+        bound = with_bounds(result).time_bound
+        if bound:
+            lines.append(f"at least {time_text(float(bound['time_ns']))}, bound by {bound['binds']}")
     if result.status != "ok":
         lines.append(f"status: {result.status}")
     return "\n".join(lines)

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ioaware.display.text import clean, params_text
-from ioaware.display.units import bytes_text, percent_text, time_text
+from ioaware.display.units import bytes_text, percent_text
 from ioaware.report.chart import Axis, Figure, Mark, Panel, Series, cell_of, drawable, series_of
 from ioaware.report.figures.labels import BELOW_COMPULSORY
 from ioaware.report.pages.document import Document
 from ioaware.report.pages.figure_set import Shown
 from ioaware.report.pages.over_figure import BYTES, FLOOR, HBM, REQUESTED
-from ioaware.report.pages.target_page import cell, columns
+from ioaware.report.pages.target_page import TIME_COLUMNS, cell, columns, time_cells
 from ioaware.result import Params, Result
 
 MARKS: tuple[Mark, ...] = ("predict", "derive", "trace", "simulate", "measure")
@@ -24,7 +24,7 @@ MARKS: tuple[Mark, ...] = ("predict", "derive", "trace", "simulate", "measure")
 FORMULAS = ("predict", "derive")
 MAX_TARGETS, MAX_ROWS = 12, 1500
 COLUMNS = [
-    *columns("requested", "deviation", "HBM", "compulsory", "time", words=("target", "source", "parameters")),
+    *columns("requested", "deviation", "HBM", "compulsory", *TIME_COLUMNS, words=("target", "source", "parameters")),
     *columns(words=("status",)),
 ]
 Key = tuple[str, tuple[tuple[str, str], ...]]
@@ -91,7 +91,7 @@ def _row(result: Result, expected: dict[Key, int]) -> list[dict[str, Any]]:
         cell(bytes_text(places[0]), places[0]),
         cell("" if deviation is None else percent_text(deviation), deviation),
         *(cell(bytes_text(place), place) for place in places[1:]),
-        cell(time_text(result.time_ns), result.time_ns),
+        *time_cells(result),
         cell(result.status),
     ]
 

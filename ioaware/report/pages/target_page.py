@@ -8,13 +8,16 @@ from typing import Any
 from ioaware.display.notebook import FOLDERS
 from ioaware.display.text import clean, params_text
 from ioaware.display.units import bytes_text, percent_text, significant, time_text, times_text
+from ioaware.measurement.time_bounds import with_bounds
 from ioaware.report.pages.document import Document
 from ioaware.report.pages.figure_set import figures_of
 from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.formula_rows import formula_tables
 from ioaware.report.pages.source_rows import hot_rows, source_sections
 from ioaware.report.pages.time_floors import TimeFloor, time_floor
-from ioaware.result import Launch, Params
+from ioaware.result import Launch, Params, Result
+from ioaware.simulation.simulation_result import Simulated
+from ioaware.simulation.waves.closed_form import closed_form_lines
 
 MAX_LAUNCHES, MAX_IN_ORDER, MAX_MEASURED, MAX_NOTES = 400, 24, 300, 40
 """Rows of tables; above `MAX_IN_ORDER` launches they are sorted by bytes."""
@@ -67,6 +70,17 @@ def columns(*numbers: str, words: Sequence[str] = ()) -> list[dict[str, Any]]:
 def cell(text: object, value: float | None = None) -> dict[str, Any]:
     """Return a cell: its text, and the number that it sorts by."""
     return {"text": clean(text), "value": float(f"{value:.6g}") if isinstance(value, float) else value}
+
+
+TIME_COLUMNS = ("time", "at least, bound by")
+
+
+def time_cells(result: Result) -> list[dict[str, Any]]:
+    """Return cells of a measured time and its bound, computed for records without one."""
+    bound = with_bounds(result).time_bound
+    least = float(bound["time_ns"]) if bound else None
+    text = f"{time_text(least)}, {bound['binds']}" if bound else ""
+    return [cell(time_text(result.time_ns), result.time_ns), cell(text, least)]
 
 
 def _headline(found: Findings) -> str:
@@ -203,7 +217,7 @@ def _launch_floor(found: Findings, own: Launch, other: Launch | None) -> float |
 MEASURED_COLUMNS = [
     {"name": "parameters", "number": False},
     {"name": "GPU", "number": False},
-    *columns("derived", "measured", "deviation", "HBM, measured", "time"),
+    *columns("derived", "measured", "deviation", "HBM, measured", *TIME_COLUMNS),
     {"name": "status", "number": False},
 ]
 
@@ -223,9 +237,14 @@ def _measured(one: Compared, params: Params) -> list[dict[str, Any]]:
         cell(bytes_text(one.measured_bytes), one.measured_bytes),
         cell("" if one.deviation is None else percent_text(one.deviation), one.deviation),
         cell(bytes_text(hbm), hbm),
-        cell(time_text(result.time_ns), result.time_ns),
+        *time_cells(result),
         cell(result.status),
     ]
+
+
+def _closed_forms(simulated: Simulated) -> list[str]:
+    pairs = zip(simulated.launches, simulated.simulations, strict=True)
+    return closed_form_lines([(one.kernel, how) for one, how in pairs if how is not None])
 
 
 def _notes(found: Findings) -> Iterator[str]:
@@ -237,7 +256,7 @@ def _notes(found: Findings) -> Iterator[str]:
         if one.origin == "triton"
         for note in one.notes
     ]
-    simulated = found.simulated.notes if found.simulated else ()
+    simulated = (*found.simulated.notes, *_closed_forms(found.simulated)) if found.simulated else ()
     refused = (f"not simulated: {found.why_not_simulated}",) if found.why_not_simulated else ()
     left_out = [
         f"{len(one.left_out)} values of {one.span.name} are left out: {FOLDERS.sub('', one.why)}"

@@ -1,0 +1,1 @@
+"""Compare a replay with closed forms of what waves of programs read."""
