@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 
-from ioaware.simulation.accuracy import Accuracy, Comparison
-from scripts.accuracy_tables import again_table, main, tables
+from ioaware.simulation.accuracy import OUTLIER, Accuracy, Comparison, point_key
+from ioaware.sweep.study import find_study
+from scripts.accuracy_tables import PAGE, again_table, main, record, tables
 
 
 def test_rows_and_causes_of_a_small_record() -> None:
@@ -16,6 +19,21 @@ def test_rows_and_causes_of_a_small_record() -> None:
     assert "| held out | HBM reads | 1 | 40 | 40 | 40 | 1, 5, 10 | 0 of 1 |" in found["summary"]
     assert "| a cause |  |  |  | 1 |  |  |" in found["causes"]
     assert "| `flash2 seq_len=2` | `k` | reads | 60.0 | 100.0 | yes | a cause |" in found["outliers"]
+
+
+@pytest.mark.slow
+def test_the_page_quotes_the_held_out_reads_of_other_libraries() -> None:
+    study = find_study("scripts/foreign/h200-wide.toml")
+    points = {point_key(point.target, point.params) for point in study.points}
+    reads = [one for one in record().comparisons if one.point in points and one.held_out and one.place == "HBM reads"]
+    errors = [one.error for one in reads if one.error is not None]
+    off = [one.explanation for one in reads if (one.error or 0) > OUTLIER["HBM reads"]]
+    text = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert f"{len(errors)} held-out launches read more than 1 MB from HBM" in text
+    assert f"Half of the predictions are within {100 * statistics.median(errors):.3f} % of the counter" in text
+    spilled = sum("spills" in one for one in off)
+    assert f"{len(off)} are more than 5 % off, {spilled} of these where the kernel spills registers." in text
+    assert off.count("not explained") == 1
 
 
 @pytest.mark.slow
