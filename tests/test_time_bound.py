@@ -15,10 +15,10 @@ from ioaware.simulation.predictions import measured_points
 
 
 def test_the_longest_level_binds() -> None:
-    bound = time_bound(H200, flops=989_000, dtype="float16", requested_bytes=10_530, hbm_read_bytes=4814, hbm_write_bytes=0)
+    bound = time_bound(H200, flops=989_000, dtype="float16", requested_bytes=14_270, hbm_read_bytes=4814, hbm_write_bytes=0)
     assert (bound.arithmetic_ns, bound.l2_ns) == (1.0, 1.0)
     assert bound.binds == "arithmetic" or (bound.hbm_ns or 0) > 1
-    slow = time_bound(H200, flops=989_000, dtype="float16", requested_bytes=105_300, hbm_read_bytes=0, hbm_write_bytes=0)
+    slow = time_bound(H200, flops=989_000, dtype="float16", requested_bytes=142_700, hbm_read_bytes=0, hbm_write_bytes=0)
     assert (slow.binds, slow.time_ns) == ("L2", pytest.approx(10.0))
     assert slow.to_dict()["binds"] == "L2"
 
