@@ -148,7 +148,7 @@ class Untrusted:
             params = target.resolve(given, typed=typed)
             trial_params = target.resolve({**given, **trial}, typed=typed)
             also_params = target.resolve({**given, **trial, **also}, typed=typed) if also else {}
-        if also_params == trial_params:
+        if also and also_params == trial_params:
             raise UsageError("the second sizes are those of the first trials", "Give others, for example --also n=1300.")
         load = partial(load_target, spec)
         return cls(target.name, load, params, trial_params, config=dict(config or {}), gpu=gpu, also_params=also_params)
