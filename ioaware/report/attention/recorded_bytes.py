@@ -19,13 +19,12 @@ from ioaware.machine.model import SECTOR_BYTES
 from ioaware.measurement.counters import l1_counters as l1
 from ioaware.prediction import predict
 from ioaware.report.kernel_points import pairs
+from ioaware.report.pages.findings import bounds_alone
 from ioaware.result import BYTES_HOLD, Launch, Result
 from ioaware.simulation.accuracy import Accuracy, Prediction, point_key
 from ioaware.simulation.accuracy_record.counter_comparison import compare
 from ioaware.simulation.accuracy_record.steady_state import call_as_launch, is_steady
 
-BOUNDS_ALONE = 100
-"""Factor between the ends of a predicted range from which it says no number."""
 Kind = Literal["requested", "requested, third-party", "HBM", "HBM, third-party", "HBM, steady state"]
 
 
@@ -236,7 +235,7 @@ def _bounds_alone(prediction: Prediction) -> bool:
     """Return whether data decide the bytes: the ends of the range are far apart."""
     ranges = [ends for one in prediction.launches for ends in (one.read_range, one.write_range)]
     low, high = (sum(ends[side] or 0 for ends in ranges) for side in (0, 1))
-    return any(most is None for _, most in ranges) or high > BOUNDS_ALONE * max(low, 1)
+    return bounds_alone(low, None if any(most is None for _, most in ranges) else high)
 
 
 def simulated_bytes(prediction: Prediction) -> int | None:

@@ -52,9 +52,10 @@ def side_by_side(found: Findings) -> BarFigure:
     if sectors is not None and sectors != requested:
         bars.append(Bar("requested, in whole 32-byte sectors", sectors, _against(sectors, found), SECTORS))
     if found.simulated is not None:
-        (reads, most_reads), (writes, most_writes) = found.simulated.read_range, found.simulated.write_range
-        interval = None if most_reads is None or most_writes is None else (reads + writes, most_reads + most_writes)
-        shown = _against(found.hbm_bytes, found)
+        low, high = found.hbm_range
+        interval = None if high is None else (low, high)
+        decided = found.hbm_bytes is not None
+        shown = _against(found.hbm_bytes, found) if decided else f"{bytes_text(low)} to {bytes_text(high)}: data decide"
         bars.append(Bar(f"HBM, simulated on {found.machine.name}", found.hbm_bytes, shown, HBM, interval))
     bars.append(Bar("compulsory: inputs and outputs once", found.compulsory_bytes, bytes_text(found.compulsory_bytes), FLOOR))
     if found.lower_bound_bytes is not None and found.lower_bound_bytes != found.compulsory_bytes:

@@ -54,6 +54,15 @@ class Compared:
         return self.measured_bytes / self.derived_bytes - 1
 
 
+FAR_APART = 100
+"""Factor between the ends of a simulated range from which it says no number."""
+
+
+def bounds_alone(low: int, high: int | None) -> bool:
+    """Return whether a simulated range says no number, because data decide it."""
+    return high is None or high > FAR_APART * max(low, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Findings:
     """Everything that the page of a target shows.
@@ -83,8 +92,18 @@ class Findings:
 
     @property
     def hbm_bytes(self) -> int | None:
-        """Simulated bytes between HBM and the L2."""
-        return self.simulated.hbm.total_bytes if self.simulated and self.simulated.hbm else None
+        """Simulated bytes between HBM and the L2; None of bounds alone."""
+        if self.simulated is None or self.simulated.hbm is None or bounds_alone(*self.hbm_range):
+            return None
+        return self.simulated.hbm.total_bytes
+
+    @property
+    def hbm_range(self) -> tuple[int, int | None]:
+        """Ends of the simulated range; the second is None where there is none."""
+        if self.simulated is None:
+            return 0, None
+        (reads, most_reads), (writes, most_writes) = self.simulated.read_range, self.simulated.write_range
+        return reads + writes, None if most_reads is None or most_writes is None else most_reads + most_writes
 
     @property
     def compulsory_bytes(self) -> int | None:
