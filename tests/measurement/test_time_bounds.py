@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ioaware.machine.presets import PRESETS
 from ioaware.measurement.time_bounds import bound_of, launch_bound, with_bounds
 from ioaware.result import Launch, Result, Traffic
 from ioaware.result_file import decode, encode
@@ -14,7 +16,8 @@ from ioaware.simulation.predictions import measured_points
 from ioaware.sweep.export import export
 
 H200 = {"gpu": "NVIDIA H200", "sm_count": 132}
-MOVED = Traffic(10_530_000, 0)
+MOVED = Traffic(10_000_000, 0)
+L2_NS = 1e9 * 10_000_000 / (PRESETS["H200"].level("l2").bandwidth_bytes_per_s or math.nan)
 LAUNCH = Launch("k", requested=MOVED, hbm=Traffic(1_000_000, 0), time_ns=5_000.0)
 MEASURED = Result(
     "measure", "file.py:f", requested=MOVED, hbm=Traffic(1_000_000, 0), time_ns=4_000.0, launches=(LAUNCH,), environment=H200
@@ -24,7 +27,7 @@ MEASURED = Result(
 def test_the_level_that_binds_a_call_and_a_launch() -> None:
     found = with_bounds(MEASURED)
     assert found.time_bound is not None
-    assert (found.time_bound["binds"], found.time_bound["time_ns"]) == ("L2", pytest.approx(1_000.0))
+    assert (found.time_bound["binds"], found.time_bound["time_ns"]) == ("L2", pytest.approx(L2_NS))
     assert found.launches[0].time_bound == launch_bound(MEASURED, LAUNCH).to_dict()  # pyright: ignore[reportOptionalMemberAccess]
 
 
@@ -39,7 +42,7 @@ def test_flops_of_a_case_come_from_its_closed_form() -> None:
 def test_kernels_of_torch_count_in_the_bound_of_a_call() -> None:
     both = bound_of(replace(MEASURED, assumed=MOVED, launches=(LAUNCH, replace(LAUNCH, origin="torch"))))
     assert both is not None
-    assert both.l2_ns == pytest.approx(2_000.0)
+    assert both.l2_ns == pytest.approx(2 * L2_NS)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +66,4 @@ def test_no_recorded_call_or_launch_is_faster_than_its_bound() -> None:
     found = [with_bounds(point) for point in measured_points()]
     each = [(one.time_bound, one.time_ns) for point in found for one in (point, *point.launches) if one.time_bound]
     assert len(each) > 1000
-    faster = [time for bound, time in each if time and float(bound["time_ns"]) > time]
-    assert len(faster) <= 1, "a matmul reads 3.6 % faster than the calibration's probe of the L2"
-    assert all(float(bound["time_ns"]) <= 1.04 * time for bound, time in each if time)
+    assert all(float(bound["time_ns"]) <= time for bound, time in each if time)
