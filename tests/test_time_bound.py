@@ -42,7 +42,6 @@ def test_bounds_add_up_level_by_level() -> None:
 
 
 def test_no_recorded_launch_is_faster_than_its_bound() -> None:
-    """One recorded matmul reads 3.6 % faster than the calibration's probe of the L2."""
     found = 0
     for point in measured_points():
         for launch in point.launches:
@@ -52,6 +51,6 @@ def test_no_recorded_launch_is_faster_than_its_bound() -> None:
             reads, writes = launch.hbm.read_bytes, launch.hbm.write_bytes
             bound = time_bound(H200, requested_bytes=requested, hbm_read_bytes=reads, hbm_write_bytes=writes)
             assert bound.time_ns is not None
-            assert bound.time_ns <= 1.04 * launch.time_ns, (point.target, launch.kernel, bound)
+            assert bound.time_ns <= launch.time_ns, (point.target, launch.kernel, bound)
             found += 1
     assert found > 300
