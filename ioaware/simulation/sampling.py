@@ -9,7 +9,7 @@ Source: Waldspurger, Park, Garthwaite, Ahmad 2015, Efficient MRC construction wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,63 +24,73 @@ PILOT = 16
 """One of so many lines is merged to find how many events all lines have."""
 MIN_LINES = 8
 """Lines of a tensor in a sample; a tensor with fewer is taken whole."""
+FEWEST_LINES = 16
+"""Lines that are left of such a tensor where all of its lines are accessed too often."""
 MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One of `every` lines; `whole` are the storages all of whose lines are taken.
+    """One of `every` lines, in a cache that is smaller by as much.
 
-    `scale` is the accessed lines of each storage over those in the sample.
+    Of a storage with few lines one of fewer is taken: `every_of` says of how many, for each storage; empty, it is `every`.
+    `scale` is the bytes of each storage over those in the sample.
     """
 
     every: int = 1
-    whole: frozenset[int] = frozenset()
-    scale: tuple[float, ...] = field(default=())
-
-    def has(self, line: Numbers) -> NDArray[np.bool_]:
-        """Return whether a line is in the sample."""
-        group = line // self.every
-        mixed = (group.astype(np.uint64) + np.uint64(1)) * MIX >> np.uint64(32)
-        return line - group * self.every == (mixed % np.uint64(self.every)).astype(np.int64)
+    every_of: tuple[int, ...] = ()
+    scale: tuple[float, ...] = ()
 
     def of(self, parts: Sequence[AccessTouches]) -> list[AccessTouches]:
         """Return the accesses to lines of the sample."""
-        if self.every == 1:
-            return list(parts)
-        return [one if one.tensor in self.whole else _where(one, self.has(one.touches.line)) for one in parts]
+        return [_where(one, is_taken(one.touches.line, self._every(one.tensor))) for one in parts]
 
     def block_bytes(self, layouts: Sequence[Blocks]) -> list[float]:
         """Return the bytes of a block of each storage in the smaller cache."""
-        return [one.bytes / (self.every if at in self.whole else 1) for at, one in enumerate(layouts)]
+        return [one.bytes * self._every(at) / self.every for at, one in enumerate(layouts)]
 
     def scale_of(self, storage: int) -> float:
         """Return the factor from bytes of the sample to all bytes of a storage."""
         return self.scale[storage] if self.scale else 1.0
 
+    def _every(self, storage: int) -> int:
+        return self.every_of[storage] if self.every_of else self.every
+
+
+def is_taken(line: Numbers, every: int) -> NDArray[np.bool_]:
+    """Return whether lines are among one of `every` neighbours, at a place that a hash decides."""
+    group = line // every
+    mixed = (group.astype(np.uint64) + np.uint64(1)) * MIX >> np.uint64(32)
+    return line - group * every == (mixed % np.uint64(every)).astype(np.int64)
+
 
 def _where(one: AccessTouches, kept: NDArray[np.bool_]) -> AccessTouches:
+    if kept.all():
+        return one
     all_ = one.touches
     taken = LineTouches(all_.time[kept], all_.line[kept], all_.mask[kept], all_.partitions[kept], all_.program[kept])
     return replace(one, touches=taken)
 
 
 def choose_sample(launches: Sequence[Sequence[AccessTouches]], events_of_pilot: int | None, storages: int) -> Sample:
-    """Return the sample whose replay has about `MAX_EVENTS` events.
+    """Return the sample whose replay has about `MAX_EVENTS` events, at most twice as many.
 
     `events_of_pilot` are those of one of `PILOT` lines; None where all accesses are few enough.
     """
     every = 1 if events_of_pilot is None else -(-events_of_pilot * PILOT // MAX_EVENTS)
     if every <= 1:
         return Sample()
-    accessed = [np.zeros(0, dtype=np.int64)] * storages
+    accessed, touched = [np.zeros(0, dtype=np.int64)] * storages, [0] * storages
     for parts in launches:
         for one in parts:
             accessed[one.tensor] = np.union1d(accessed[one.tensor], one.touches.line)
-    whole = frozenset(at for at, lines in enumerate(accessed) if lines.size < MIN_LINES * every)
-    sample = Sample(every, whole)
-    counts = [(lines.size, int(np.count_nonzero(sample.has(lines)))) for lines in accessed]
-    return replace(
-        sample,
-        scale=tuple(float(every) if at in whole else all_lines / taken for at, (all_lines, taken) in enumerate(counts)),
+            touched[one.tensor] += one.touches.line.size
+    few = {at for at, lines in enumerate(accessed) if lines.size < MIN_LINES * every}
+    thinned = -(-sum(touched[at] for at in few) // MAX_EVENTS)
+    every_of = tuple(
+        max(1, min(every, thinned, lines.size // FEWEST_LINES)) if at in few else every for at, lines in enumerate(accessed)
     )
+    taken = [int(np.count_nonzero(is_taken(lines, one))) for lines, one in zip(accessed, every_of, strict=True)]
+    counts = zip(accessed, every_of, taken, strict=True)
+    scale = tuple(lines.size * every / (kept * one) if kept else float(every) for lines, one, kept in counts)
+    return Sample(every, every_of, scale)

@@ -8,9 +8,10 @@ import pytest
 from ioaware.machine import find_machine_or_file
 from ioaware.result import ParamValue
 from ioaware.simulation import sequence
+from ioaware.simulation.address_blocks import Blocks
 from ioaware.simulation.cache import READ
 from ioaware.simulation.merge import AccessTouches
-from ioaware.simulation.sampling import MAX_EVENTS, PILOT, Sample, choose_sample
+from ioaware.simulation.sampling import FEWEST_LINES, MAX_EVENTS, PILOT, Sample, choose_sample, is_taken
 from ioaware.simulation.simulate import simulate
 from ioaware.simulation.streams import LineTouches
 from ioaware.targets.target import load_target
@@ -24,22 +25,32 @@ def touches(lines: np.ndarray, tensor: int) -> AccessTouches:
 @pytest.mark.parametrize("every", [2, 3, 7, 16])
 def test_one_of_so_many_neighbours_is_taken(every: int) -> None:
     lines = np.arange(every * 500)
-    taken = Sample(every).has(lines).reshape(500, every)
+    taken = is_taken(lines, every).reshape(500, every)
     assert (taken.sum(axis=1) == 1).all()
     assert taken.sum(axis=0).min() > 500 / every / 2, "every place is taken about equally often"
 
 
 def test_strided_accesses_are_taken_as_often() -> None:
-    assert np.count_nonzero(Sample(8).has(np.arange(0, 80_000, 8))) == pytest.approx(10_000 / 8, rel=0.1)
+    assert np.count_nonzero(is_taken(np.arange(0, 80_000, 8), 8)) == pytest.approx(10_000 / 8, rel=0.1)
 
 
 def test_a_sample_has_the_events_of_a_replay() -> None:
     parts = [touches(np.arange(10_000), 0), touches(np.arange(20_000, 20_010), 1)]
     sample = choose_sample([parts], 4 * MAX_EVENTS // PILOT, 2)
-    assert (sample.every, sample.whole) == (4, frozenset({1}))
+    assert (sample.every, sample.every_of) == (4, (4, 1))
     assert [one.touches.line.size for one in sample.of(parts)] == [2500, 10]
     assert [sample.scale_of(0), sample.scale_of(1)] == [4.0, 4.0]
     assert choose_sample([parts], None, 2) == Sample()
+
+
+def test_few_lines_that_are_accessed_too_often_are_thinned() -> None:
+    often = np.tile(np.arange(600), 2 * MAX_EVENTS // 100)
+    parts = [touches(np.arange(100_000), 0), touches(often, 1)]
+    sample = choose_sample([parts], 100 * MAX_EVENTS // PILOT, 2)
+    assert sample.every_of == (100, 12)
+    taken = np.unique(sample.of(parts)[1].touches.line).size
+    assert taken >= FEWEST_LINES
+    assert sample.block_bytes([Blocks(128, 1, 128, 1)] * 2)[1] * taken * sample.scale_of(1) == pytest.approx(600 * 128)
 
 
 @pytest.mark.parametrize(
