@@ -16,10 +16,11 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from ioaware.errors import IoawareError
-from ioaware.result import BYTES_HOLD, Result
+from ioaware.result import BYTES_HOLD, Launch, Result
 from ioaware.result_file import read_jsonl, write_jsonl
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -27,7 +28,7 @@ from counters_page import document, summary
 from sides import Point, point_of, rows, same_launches
 
 PATH = re.compile(r"(?<!\w)/\S+/")
-"""Folders of a machine, in the message of an error."""
+"""Folders of a machine, in a note or in the message of an error."""
 
 
 def records(folder: Path) -> tuple[list[Result], dict[Point, Result]]:
@@ -74,9 +75,14 @@ def derive_point(measured: Result) -> Result | None:
     except (IoawareError, ImportError, FileNotFoundError) as error:
         print(f"{measured.target} {dict(measured.params)}: {error}", file=sys.stderr)
         return None
-    launches = tuple(launch for launch in derived.launches if launch.origin == "triton")
     kept = {name: getattr(derived, name) for name in ("target", "params", "requested", "exact", "notes", "environment")}
+    launches = tuple(without_folders(launch) for launch in derived.launches if launch.origin == "triton")
     return Result("derive", **kept, launches=launches)
+
+
+def without_folders(launch: Launch) -> Launch:
+    """Return a launch whose notes name files alone: records must not contain a machine's folders."""
+    return replace(launch, notes=tuple(PATH.sub("", note) for note in launch.notes))
 
 
 def derive_or_say_why(measured: Result) -> Result | None:

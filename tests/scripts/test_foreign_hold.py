@@ -5,6 +5,7 @@ The document made of both is tested too.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -276,3 +277,10 @@ def test_merged_stores_are_described_from_the_records(hold: ModuleType) -> None:
     text = " ".join(page().merging(found).split())
     assert "`_seeded_dropout` 56 %, `_dropout` 70 %, `add_kernel` 83 %" in text
     assert "store whole sectors and share none it saved nothing" in text
+
+
+def test_derived_records_name_no_folder_of_a_machine(hold: ModuleType) -> None:
+    noted = Launch("k", notes=("sectors of tt.load at /somewhere/library/ops/norm.py:46 and /other/rope.py:5 at most",))
+    assert hold.without_folders(noted).notes == ("sectors of tt.load at norm.py:46 and rope.py:5 at most",)
+    found = [path for path in RECORDS.parent.rglob("*.jsonl") if re.search(r'[" ]/(tmp|root|home|work)/', path.read_text())]
+    assert found == []
