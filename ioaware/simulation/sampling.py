@@ -25,7 +25,7 @@ PILOT = 16
 MIN_LINES = 8
 """Lines of a tensor in a sample; a tensor with fewer is taken whole."""
 FEWEST_LINES = 16
-"""Lines that are left of such a tensor where all of its lines are accessed too often."""
+"""Lines left of such a tensor where all of its lines are accessed too often."""
 MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -58,7 +58,7 @@ class Sample:
 
 
 def is_taken(line: Numbers, every: int) -> NDArray[np.bool_]:
-    """Return whether lines are among one of `every` neighbours, at a place that a hash decides."""
+    """Return whether lines are in the sample: one of `every`, by a hash."""
     group = line // every
     mixed = (group.astype(np.uint64) + np.uint64(1)) * MIX >> np.uint64(32)
     return line - group * every == (mixed % np.uint64(every)).astype(np.int64)
@@ -73,9 +73,10 @@ def _where(one: AccessTouches, kept: NDArray[np.bool_]) -> AccessTouches:
 
 
 def choose_sample(launches: Sequence[Sequence[AccessTouches]], events_of_pilot: int | None, storages: int) -> Sample:
-    """Return the sample whose replay has about `MAX_EVENTS` events, at most twice as many.
+    """Return the sample whose replay has about `MAX_EVENTS` events.
 
-    `events_of_pilot` are those of one of `PILOT` lines; None where all accesses are few enough.
+    Storages with few lines may add as many again. `events_of_pilot` are those
+    of one of `PILOT` lines; None where all accesses are few enough.
     """
     every = 1 if events_of_pilot is None else -(-events_of_pilot * PILOT // MAX_EVENTS)
     if every <= 1:

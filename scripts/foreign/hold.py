@@ -81,7 +81,7 @@ def derive_point(measured: Result) -> Result | None:
 
 
 def without_folders(launch: Launch) -> Launch:
-    """Return a launch whose notes name files alone: records must not contain a machine's folders."""
+    """Return a launch whose notes name files alone, as records must."""
     return replace(launch, notes=tuple(PATH.sub("", note) for note in launch.notes))
 
 
