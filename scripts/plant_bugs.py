@@ -26,7 +26,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BUGS = ROOT / "scripts" / "planted_bugs.toml"
-COPIED = ("ioaware", "tests", "scripts", "docs", "README.md", "pyproject.toml", "Makefile")
+COPIED = ("ioaware", "tests", "scripts", "docs", "reports", "README.md", "pyproject.toml", "Makefile")
 LIMIT_S = 300.0
 FAILED_TESTS = 1
 """pytest's exit code; an import error or an interrupted collection has another."""
