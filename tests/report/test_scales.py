@@ -40,6 +40,12 @@ def test_sizes_are_labelled_at_powers_of_two() -> None:
     assert set(labels) <= {"128", "256", "512", "1Ki", "2Ki", "4Ki", "8Ki", "16Ki", "32Ki", "64Ki"}
 
 
+def test_a_wide_axis_of_sizes_has_few_labels() -> None:
+    labels = [label for _, label in ticks(SIZE, 1.0, 2.0**40)]
+    assert 2 <= len(labels) <= MAX_TICKS
+    assert labels[-1] == "1024Gi"
+
+
 def test_bytes_are_labelled_at_decades_with_their_unit() -> None:
     low, high = limits(BYTES, [1e5, 1e10])
     assert [label for _, label in ticks(BYTES, low, high)] == ["100 kB", "1 MB", "10 MB", "100 MB", "1 GB", "10 GB"]
