@@ -20,12 +20,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from ioaware.errors import IoawareError
+from ioaware.report.attention.recorded_bytes import same_launches
 from ioaware.result import BYTES_HOLD, Launch, Result
 from ioaware.result_file import read_jsonl, write_jsonl
 
 sys.path.insert(0, str(Path(__file__).parent))
 from counters_page import document, summary
-from sides import Point, point_of, rows, same_launches
+from sides import Point, point_of, rows
 
 PATH = re.compile(r"(?<!\w)/\S+/")
 """Folders of a machine, in a note or in the message of an error."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.measurement.counters import l1_counters as l1
+from ioaware.report.attention.recorded_bytes import identity
 from ioaware.result import BYTES_HOLD, Launch, ParamValue, Result
 
 Point = tuple[str, frozenset[tuple[str, ParamValue]]]
@@ -175,26 +176,15 @@ def rows(measured: Iterable[Result], derived: Iterable[Result]) -> list[Row]:
             raise ValueError(f"{result.target}: {result.status}")
         there = [launch for launch in known[point_of(result)].launches if launch.origin == "triton"]
         for counted, said in zip(result.launches, there, strict=True):
-            if (ran := _identity(counted)) != (meant := _identity(said)):
+            if (ran := identity(counted)) != (meant := identity(said)):
                 raise ValueError(f"{result.target} {dict(result.params)}: measured {ran}, derived {meant}")
             found.append(_row(result, counted, said))
     return found
 
 
-def same_launches(measured: Result, derived: Result) -> bool:
-    """Return whether derived launches ran: kernels, grids and configurations."""
-    said = [launch for launch in derived.launches if launch.origin == "triton"]
-    return [_identity(launch) for launch in measured.launches] == [_identity(launch) for launch in said]
-
-
 def point_of(result: Result) -> Point:
     """Return target and parameters, as a key."""
     return result.target, frozenset((name, value) for name, value in result.params.items() if value is not None)
-
-
-def _identity(launch: Launch) -> tuple[object, ...]:
-    """Return what two launches must share to be compared."""
-    return launch.kernel, launch.grid, dict(launch.configuration or {})
 
 
 def _row(result: Result, counted: Launch, said: Launch) -> Row:

@@ -179,14 +179,20 @@ def third_party_launches(records: Records) -> Iterator[tuple[Result, Launch, Lau
     for one in records.derived:
         known.setdefault(_point(one), []).append(one)
     for result in records.third_party:
-        said = [_kernels(one) for one in known.get(_point(result), ()) if _identities(one) == _identities(result)]
+        said = [_kernels(one) for one in known.get(_point(result), ()) if same_launches(result, one)]
         known_bytes = said and all(one.requested is not None and one.requested.total_bytes is not None for one in said[-1])
         if known_bytes and result.status in BYTES_HOLD:
             yield from ((result, *both) for both in zip(said[-1], _kernels(result), strict=True))
 
 
-def _identities(result: Result) -> list[object]:
-    return [(one.kernel, one.grid, dict(one.configuration or {})) for one in _kernels(result)]
+def same_launches(measured: Result, derived: Result) -> bool:
+    """Return whether derived launches ran: kernels, grids and configurations."""
+    return [identity(one) for one in _kernels(measured)] == [identity(one) for one in _kernels(derived)]
+
+
+def identity(launch: Launch) -> tuple[object, ...]:
+    """Return what two launches must share to be compared."""
+    return launch.kernel, launch.grid, dict(launch.configuration or {})
 
 
 def _kernels(result: Result) -> list[Launch]:
