@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from ioaware.measurement.nvml import Limits, Snapshot
 from ioaware.result import Launch, Traffic, total
 
+POWER_CAP = 0x4
 THROTTLE_REASONS = {
-    0x4: "software power cap",
+    POWER_CAP: "software power cap",
     0x8: "hardware slowdown",
     0x20: "software thermal slowdown",
     0x40: "hardware thermal slowdown",
@@ -34,6 +35,11 @@ BANDWIDTH_SLACK = 0.02
 
 Counters and time come from different passes of ncu's replay.
 """
+
+
+def is_power_capped(loaded: Iterable[Snapshot]) -> bool:
+    """Return whether the power cap lowered the clock in any snapshot."""
+    return any((snapshot.throttle_bits or 0) & POWER_CAP for snapshot in loaded)
 
 
 def throttled_reasons(limits: Limits, loaded: Sequence[Snapshot]) -> list[str]:

@@ -20,10 +20,10 @@ from ioaware.errors import IoawareError
 from ioaware.measurement.counters.launch_log import watch_launches
 from ioaware.measurement.gpm import MINIMUM_WINDOW_S, GpmWindow
 from ioaware.measurement.gpu_lock import gpu_lease
-from ioaware.measurement.nvml import Gpu, Snapshot, load_nvml, open_gpu
+from ioaware.measurement.nvml import Gpu, load_nvml, open_gpu
 from ioaware.measurement.parent_watchdog import watch_parent
 from ioaware.measurement.stability import throttled_reasons, unstable_reasons
-from ioaware.measurement.timing import repeat
+from ioaware.measurement.timed_calls import time_calls
 from ioaware.measurement.worker_protocol import Report, Spec, describe_error, started_marker
 from ioaware.result import Check, ParamValue, Timing
 from ioaware.targets import output_check
@@ -40,8 +40,6 @@ The profiled kernels get the inputs that were checked and timed.
 
 
 PROCESS_EXIT_WAIT_S = 2.0
-WARM_UP_S = 0.1
-"""An idle GPU takes tens of milliseconds to raise its clock."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +119,10 @@ def time_work(target: str, params: dict[str, ParamValue], work: Work, context: G
     )
     if refused:
         return report
-    timing, snapshots = _time(work, context, spec)
+    once = device.timer(work.run, device.host_seconds(work.run), gpu.limits.max_sm_clock_mhz)
+    timing, snapshots, pauses = time_calls(once, gpu, spec.budget_s)
     telemetry, notes = _measure_back_to_back(work, context, spec, timing)
+    notes = [*pauses, *notes]
     after = gpu.snapshot()
     telemetry |= {"before": snapshots[0].to_dict(), "after": after.to_dict()}
     throttled = throttled_reasons(gpu.limits, snapshots)
@@ -160,21 +160,6 @@ def check_work(work: Work, device: Cuda, poison_bytes: int) -> tuple[Check | Non
     if check is not None and not check.passed:
         return check, norm, f"the output is wrong: relative error {check.relative_error:.3g}, allowed {check.tolerance:.3g}"
     return check, norm, None
-
-
-def _time(work: Work, context: GpuContext, spec: Spec) -> tuple[Timing, list[Snapshot]]:
-    """Time the repetitions, with NVML snapshots before, during and after them."""
-    device, gpu = context.device, context.gpu
-    hold = device.host_seconds(work.run)
-    once = device.timer(work.run, hold, gpu.limits.max_sm_clock_mhz)
-    warm = time.monotonic() + WARM_UP_S
-    once()
-    while time.monotonic() < warm:
-        once()
-    snapshots = [gpu.snapshot()]
-    timing = repeat(once, budget_s=spec.budget_s, clock=time.monotonic, every=lambda: snapshots.append(gpu.snapshot()))
-    snapshots.append(gpu.snapshot())
-    return timing, snapshots
 
 
 def _measure_back_to_back(work: Work, context: GpuContext, spec: Spec, timing: Timing) -> tuple[dict[str, Any], list[str]]:
