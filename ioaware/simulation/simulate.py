@@ -90,7 +90,7 @@ def simulate(
         raise UsageError(f"{target.name} cannot be simulated: {error}", remedy) from error
     simulated = done.launches
     served = [_by_l1(one, replayed, machine) for one, replayed in zip(launches, done.replays, strict=True)]
-    usable = machine.level("l2").capacity_bytes // machine.l2_model.partitions
+    usable = int(machine.level("l2").capacity_bytes * machine.l2_model.reach / machine.l2_model.partitions)
     simulations = [
         replace(_simulation(one, end, replayed, reads, writes, derived), l1=l1, usable_l2_bytes=usable)
         for one, end, replayed, reads, writes, l1 in zip(
