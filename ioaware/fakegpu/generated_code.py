@@ -13,7 +13,9 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from functools import cache, partial
+from math import prod
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -27,6 +29,8 @@ _torch: Any = torch
 native: Any = _torch._C
 Autotuner: Any = _autotuner.Autotuner
 DIRECTORY = "TORCHINDUCTOR_CACHE_DIR"
+SMALLEST_SCALED_BLOCK = 64
+"""Elements of a reduction's block that are not halved any more."""
 ALIGNMENT = 16
 """Bytes to which a generated kernel's pointers are aligned.
 
@@ -53,10 +57,37 @@ class GeneratedKernel(Autotuner):
         """Take function, configurations and grid from the compiler's own autotuner object."""
         Autotuner.__init__(self, source.fn, source.fn.arg_names, source.configs, [], None, None)
         self._meta = source.inductor_meta
+        self._halves = scale_reduction_blocks(source)
+
+    def prune_configs(self, kwargs: dict[str, Any]) -> list[Any]:
+        """Return the compiler's configurations, then those that its tuner adds."""
+        return [*Autotuner.prune_configs(self, kwargs), *self._halves]
 
     def run(self, *args: Any, stream: Any = None, grid: Any = None, warmup: bool = False, **kwargs: Any) -> Any:  # noqa: ARG002
         """Launch with the first configuration and the grid of the compiler's metadata."""
         return self.fn.run(*args, grid=partial(_grid, self._meta), warmup=False, **kwargs, **self.configs[0].all_kwargs())
+
+
+def scale_reduction_blocks(source: Any) -> list[Any]:
+    """Return configurations that the compiler's tuner adds to a looped reduction.
+
+    Where a kernel takes too many registers on its GPU, the tuner halves the largest block of the reduction, several times.
+    It times these configurations too. Source: `_dynamic_scale_rblock` in PyTorch's triton_heuristics.py.
+    """
+    from torch._inductor.runtime.hints import HeuristicType
+
+    if source.heuristic_type != HeuristicType.REDUCTION or source.inductor_meta.get("persistent_reduction"):
+        return []
+    found: list[Any] = []
+    for config in source.configs:
+        blocks = {name: size for name, size in config.kwargs.items() if name.startswith("R")}
+        while prod(blocks.values()) > SMALLEST_SCALED_BLOCK:
+            largest = max(blocks, key=blocks.__getitem__)
+            blocks[largest] //= 2
+            smaller = copy(config)
+            smaller.kwargs = {**config.kwargs, **blocks}
+            found.append(smaller)
+    return found
 
 
 def _grid(meta: Any, bound: dict[str, Any]) -> tuple[Any, ...]:

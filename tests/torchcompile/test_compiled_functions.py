@@ -12,6 +12,7 @@ import pytest
 
 import ioaware
 from ioaware.derivation.against_eager import against_eager
+from ioaware.derivation.derive import derive
 from ioaware.errors import UsageError
 from ioaware.result import Result
 from ioaware.targets.target import load_target
@@ -146,6 +147,21 @@ def test_a_file_without_inputs_takes_them_as_parameters(tmp_path: Path, monkeypa
         ioaware.derive(f"{file}:call", **given)
     with pytest.raises(UsageError, match=f"{names[0]} has no default"):
         ioaware.derive(f"{file}:call")
+
+
+def test_a_reduction_takes_the_halved_blocks_that_the_tuner_adds() -> None:
+    """The tuner on a GPU halves the block where registers limit occupancy."""
+    target = load_target("tests.support.targets.compiled_targets:large_layer_norm")
+    plain = derive(target, target.resolve({}))
+    kernel, block = plain.launches[0].kernel, dict(plain.launches[0].configuration or {})["R0_BLOCK"]
+    assert isinstance(block, int)
+    halved = derive(target, target.resolve({}), autotune={f"{kernel}:R0_BLOCK": block // 4}, check=True)
+    assert dict(halved.launches[0].configuration or {})["R0_BLOCK"] == block // 4
+    for name in ("read_bytes", "write_bytes", "read_sector_bytes", "write_sector_bytes"):
+        assert getattr(halved.requested, name) == getattr(plain.requested, name)
+    assert not any("WRONG" in note for note in halved.launches[0].notes)
+    with pytest.raises(UsageError, match="no configuration with"):
+        derive(target, target.resolve({}), autotune={f"{kernel}:R0_BLOCK": 2 * block})
 
 
 def test_kernels_chosen_by_time_are_refused() -> None:
