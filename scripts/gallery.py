@@ -45,6 +45,12 @@ def along(*ranges: str) -> tuple[str, ...]:
 
 ENTRIES = (
     Entry(
+        "h200",
+        "The memory traffic of attention: theory, kernels, hardware",
+        "Standard attention and FlashAttention: predicted, traced and measured; theorems as verdicts; third-party kernels.",
+        (),
+    ),
+    Entry(
         "flash2",
         "FlashAttention-2, forward",
         "A case of this package beside points measured on an H200.",

@@ -84,7 +84,9 @@ def attention_page(contents: Contents, now: datetime) -> Document:
     """Return the page."""
     points = Points(contents.results)
     figures = attention_figures(contents, points)
-    systems = system_rows.system_sections(contents.checks, [*contents.records.systems, *contents.records.own])
+    systems = system_rows.system_sections(
+        contents.checks, [*contents.records.systems, *contents.records.own], contents.records.predictions
+    )
     measured = [one for one in contents.results if one.source == "measure"]
     seen = [*measured, *contents.records.systems, *contents.records.third_party]
     longer = [one for one in contents.training if one.point.kind == "speed" and one.point.seq_len > PRINTED_CONTEXT]
@@ -99,6 +101,7 @@ def attention_page(contents: Contents, now: datetime) -> Document:
         "answers": list(race_answers.answers(contents.race, contents.flash_4)),
         "library_columns": library_rows.COLUMNS,
         "libraries": library_rows.library_rows(contents.records),
+        "together_columns": library_rows.TOGETHER_COLUMNS,
         "accuracy_columns": library_rows.ACCURACY_COLUMNS,
         "accuracy": library_rows.accuracy_table(contents.records, together=True),
         "accuracy_by_kernel": library_rows.accuracy_table(contents.records, together=False),

@@ -16,12 +16,12 @@ from ioaware.simulation.accuracy import Row, kernel_family
 COLUMNS = columns(
     "kernels", "totals", "equal to the last sector", "HBM reads: launches", "median error", "95 % within", words=("library",)
 )  # fmt: skip
-ACCURACY_COLUMNS = columns(
-    "launches", "median error", "95 % within", "worst", "inside the predicted range", words=("kernels", "bytes")
-)  # fmt: skip
+ERRORS = ("launches", "median error", "95 % within", "worst", "inside the predicted range")
+TOGETHER_COLUMNS = columns(*ERRORS, words=("all kernels",))
+ACCURACY_COLUMNS = columns(*ERRORS, words=("kernels", "bytes"))
 PREFIX = "third-party: "
-TOGETHER = {"all": "all, third-party included", "held out": "of these, held out"}
-"""What the rows over all kernels are called."""
+HELD_OUT = "held out"
+"""Family of the points that no constant was fitted to."""
 
 
 def library_rows(records: Records) -> list[list[dict[str, Any]]]:
@@ -47,13 +47,14 @@ def _row(family: str, found: Sequence[Total], hbm: Row | None) -> list[dict[str,
 def accuracy_table(records: Records, *, together: bool) -> list[list[dict[str, Any]]]:
     """Return the rows of the table on accuracy.
 
-    `together`: those over all kernels; otherwise HBM bytes of the held-out ones and of each family of this package.
+    `together`: those over all kernels, third-party ones included; otherwise HBM bytes of the held-out ones and of each family
+    of this package.
     """
     rows = [row for row in records.accuracy().rows if not row.family.startswith(PREFIX) and row.count]
-    rows.sort(key=lambda row: row.family not in TOGETHER)
+    rows.sort(key=lambda row: row.family != HELD_OUT)
     return [
         [
-            cell(TOGETHER.get(row.family, row.family)),
+            *(() if together else (cell(row.family),)),
             cell(row.place),
             cell(f"{row.count:,}", row.count),
             *(_percent(value) for value in (row.median, row.percentile_95, row.worst)),

@@ -20,6 +20,7 @@ from ioaware.params import Param
 from ioaware.prediction import predict
 from ioaware.report.pages.target_page import cell, columns
 from ioaware.result import BYTES_HOLD, Params, ParamValue, Result
+from ioaware.simulation.accuracy import Prediction, point_key
 
 MAX_TYPESET = 260
 """Characters of a formula's text up to which it is typeset."""
@@ -59,26 +60,31 @@ def _takes(param: Param) -> bool:
     return param.name in SMALL
 
 
-def system_sections(checks: Mapping[str, Mapping[str, Result]], measured: Sequence[Result]) -> list[dict[str, Any]]:
+def system_sections(
+    checks: Mapping[str, Mapping[str, Result]], measured: Sequence[Result], predictions: Sequence[Prediction] = ()
+) -> list[dict[str, Any]]:
     """Return the families of systems in order, each with its cases.
 
-    `checks` has, by case, the results of `derive` and `trace` at `small_params`.
+    `checks` has, by case, the results of `derive` and `trace` at `small_params`. `predictions` are those of the recorded
+    points, in whole sectors.
     """
+    sectors = {point_key(one.target, one.params): one for one in predictions}
     own: defaultdict[str, list[Result]] = defaultdict(list)
     for result in measured:
         if result.source == "measure" and result.status in BYTES_HOLD:
             own[result.target].append(result)
     found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for case in CASES.values():
-        found[case.family].append(_section(case, checks.get(case.name, {}), own[case.name]))
+        found[case.family].append(_section(case, checks.get(case.name, {}), own[case.name], sectors))
     order = [*FAMILIES, *found]
     families = sorted(found, key=order.index)
     return [{"title": FAMILIES.get(family, family), "cases": found[family]} for family in families]
 
 
-def _section(case: Case, check: Mapping[str, Result], recorded: Sequence[Result]) -> dict[str, Any]:
-    rows = [_point(result) for result in recorded]
-    worst = max((value for row in rows for one in row[2:4] if (value := one["value"]) is not None), key=_off, default=None)
+def _section(
+    case: Case, check: Mapping[str, Result], recorded: Sequence[Result], sectors: Mapping[str, Prediction]
+) -> dict[str, Any]:
+    points = [(result, *_ratios(result)) for result in recorded]
     return {
         "name": case.name,
         "title": clean(case.title),
@@ -86,14 +92,44 @@ def _section(case: Case, check: Mapping[str, Result], recorded: Sequence[Result]
         "formulas": list(_formulas(case.counts(False))),
         "check": _check(case, check),
         "columns": POINT_COLUMNS,
-        "rows": rows,
-        "recorded": "not measured" if worst is None else f"{len(rows)} measured, worst {worst:.4f}×",
+        "rows": [_point(*point) for point in points],
+        "recorded": _recorded(points, sectors),
         "command": f"ioaware predict {case.name}",
     }
 
 
-def _off(ratio: float) -> float:
-    return abs(ratio - 1)
+Point = tuple[Result, float | None, float | None]
+"""A recorded point, its reads and its writes over their closed form."""
+
+
+def _recorded(points: Sequence[Point], sectors: Mapping[str, Prediction]) -> str:
+    """Return the number of points, the ratio farthest from 1, and its cause."""
+    sides = [(result, read, ratio) for result, *ratios in points for read, ratio in zip((True, False), ratios, strict=True)]
+    known = [(abs(ratio - 1), ratio, result, read) for result, read, ratio in sides if ratio is not None]
+    if not known:
+        return "not measured"
+    off, ratio, result, read = max(known, key=lambda one: one[0])
+    count = f"{len(points)} point{'s' if len(points) > 1 else ''}"
+    cause = "" if off < EQUAL else _cause(result, ratio, sectors, read=read)
+    return f"{count}, {f'{ratio:.4f}' if off < 0.01 else f'{ratio:.3g}'}×{cause}"
+
+
+EQUAL = 5e-5
+"""Relative difference below which four decimals show none."""
+
+
+def _cause(result: Result, ratio: float, sectors: Mapping[str, Prediction], *, read: bool) -> str:
+    """Return why the counter is off the closed form; empty where no record says it."""
+    if ratio < 1:
+        return ": L1 hits" if read else ""
+    if any(launch.local_bytes for launch in result.launches):
+        return ": spilled registers"
+    predicted = sectors.get(point_key(result.target, result.params))
+    parts = [one.requested_read_bytes if read else one.requested_write_bytes for one in predicted.launches] if predicted else []
+    counted = result.requested and (result.requested.read_bytes if read else result.requested.write_bytes)
+    known = sum(part for part in parts if part is not None)
+    whole = bool(parts) and None not in parts and counted is not None and abs(counted - known) < 0.01 * known
+    return ": whole sectors" if whole else ""
 
 
 def _formulas(counts: Counts) -> Iterator[dict[str, str]]:
@@ -128,9 +164,9 @@ def _check(case: Case, check: Mapping[str, Result]) -> dict[str, Any]:
         lacking = " and ".join(source for source, found in seen.items() if found is None)
         verdict, tone = f"no number from {lacking}", "inconclusive"
     elif all(found == expected for found in seen.values()):
-        verdict, tone = "predicted = derived = traced", "holds"
+        verdict, tone = "agree", "holds"
     else:
-        verdict, tone = "the sources differ", "fails"
+        verdict, tone = "differ", "fails"
     sides = zip(("reads", "writes", "atomics"), expected or (), strict=False)
     shown = ", ".join(f"{name} {value:,} B" for name, value in sides if value)
     return {"verdict": verdict, "tone": tone, "shown": shown, "params": params_text(params)}
@@ -147,17 +183,21 @@ def _bytes(result: Result) -> tuple[int, int, int] | None:
     return requested.read_bytes, requested.write_bytes, requested.atomic_bytes or 0
 
 
-def _point(result: Result) -> list[dict[str, Any]]:
+def _ratios(result: Result) -> tuple[float | None, float | None]:
+    """Return the reads and the writes of a point over those of the closed form."""
     closed = predict(result.target, **dict(result.params)).requested  # pyright: ignore[reportArgumentType]
     seen = result.requested
-    ratios: list[float | None] = [None, None]
-    if closed is not None and seen is not None:
-        written = None if closed.write_bytes is None else closed.write_bytes + (closed.atomic_bytes or 0)
-        counted = None if seen.write_bytes is None else seen.write_bytes + (seen.atomic_bytes or 0)
-        ratios = [_ratio(seen.read_bytes, closed.read_bytes), _ratio(counted, written)]
+    if closed is None or seen is None:
+        return None, None
+    written = None if closed.write_bytes is None else closed.write_bytes + (closed.atomic_bytes or 0)
+    counted = None if seen.write_bytes is None else seen.write_bytes + (seen.atomic_bytes or 0)
+    return _ratio(seen.read_bytes, closed.read_bytes), _ratio(counted, written)
+
+
+def _point(result: Result, *ratios: float | None) -> list[dict[str, Any]]:
     hbm = result.hbm.total_bytes if result.hbm else None
     time = result.time_ns if result.status == "ok" else None
-    total = seen.total_bytes if seen else None
+    total = result.requested.total_bytes if result.requested else None
     return [
         cell(params_text({name: value for name, value in result.params.items() if value not in (None, False)})),
         cell(bytes_text(total), total),
@@ -175,5 +215,5 @@ def measured_text(sections: Sequence[Mapping[str, Any]]) -> str:
     """Return how many systems have records, and how many sources agree."""
     cases = [case for family in sections for case in family["cases"]]
     equal, measured = sum(case["check"]["tone"] == "holds" for case in cases), sum(bool(case["rows"]) for case in cases)
-    agree = f"prediction, compiled kernel and interpreter agree at {equal}"
-    return f"{len(cases)} systems; {agree}; {measured} have recorded points"
+    agree = f"the closed form, the compiled kernel and the interpreter agree to the byte in {equal}"
+    return f"{len(cases)} systems: {agree}, {measured} have recorded points"

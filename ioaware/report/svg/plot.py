@@ -7,7 +7,7 @@ their scales as data, from which the page's script zooms.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from ioaware.display.text import clean
@@ -22,7 +22,7 @@ WIDE, THIRD, NARROW = 620, 420, 350
 They are the width of one of two columns or fewer, of one of three, and on a phone.
 """
 PANEL_HEIGHT, GAP, TOP, TITLE, AXIS = 230, 34, 20, 22, 46
-LEFT, RIGHT, CHARACTER = 62, 16, 6.6
+LEFT, RIGHT, CHARACTER, LINE = 62, 16, 6.6, 13
 CAP = 3.0
 """Half the width of an error bar's ends."""
 Scale = Callable[[float], float]
@@ -75,28 +75,39 @@ def _panel(
     shown = [text(label, LEFT + across(x), top + height + 16, "middle") for x, label in x_ticks] if last else []
     names = [text(label, LEFT - 7, top + up(y) + 4, "end") for y, label in y_ticks]
     title = text(panel.y.label, 2, top - 7, class_="name")
-    ends = [
-        text(label, LEFT + across(x) + 7, top + up(y) + 4, class_=f"end f-{style.token(color)}")
-        for x, y, label, color in (end_labels(cell, panel) if named else ())
-    ]
-    tags = [part for series in panel.series for part in _tags(series, across, up, top, inner)] if tagged else []
+    labels = [(LEFT + across(x) + 7, top + up(y) + 4, *rest) for x, y, *rest in (end_labels(cell, panel) if named else ())]
+    ends = [text(label, x, y, class_=f"end f-{style.token(color)}") for x, y, label, color in labels]
+    taken = [(x, y, CHARACTER * len(label)) for x, y, label, _ in labels]
+    tags = [part for series in panel.series for part in _tags(series, across, up, top, inner, taken)] if tagged else []
     return element(
         "g", [title, frame, element("g", shown, class_="x-ticks"), element("g", names, class_="y-ticks"), plot, *ends, *tags],
         data_panel=number,
     )  # fmt: skip
 
 
-def _tags(series: Series, across: Scale, up: Scale, top: float, inner: float) -> Iterator[str]:
+def _tags(
+    series: Series, across: Scale, up: Scale, top: float, inner: float, taken: Sequence[tuple[float, float, float]]
+) -> Iterator[str]:
     """Yield the short text of each point that has one.
 
-    The text stands above a limit's line, and below a point.
+    The text stands above a limit's line, and below a point, or above it where a curve's name is: `taken` are the left ends,
+    heights and widths of the names.
     """
-    above = series.mark == "ceiling"
+    limit = series.mark == "ceiling"
     for x, y, tag in zip(series.x, series.y, series.tags, strict=False):
         if tag:
-            at = min(max(across(x), CHARACTER * len(tag) * (1.0 if above else 0.5)), inner)
-            place = (LEFT + at, top + up(y) + (-5 if above else 15), "end" if above else "middle")
-            yield text(tag, *place, class_=f"end tag f-{style.token(series.color)}")
+            wide, height = CHARACTER * len(tag), top + up(y)
+            at = LEFT + min(max(across(x), wide * (1.0 if limit else 0.5)), inner)
+            places = (height - 5,) if limit else (height + 15, height - 8)
+            free = [place for place in places if not _covers(taken, at - wide / 2, at + wide / 2, place)]
+            yield text(
+                tag, at, (free or places)[0], "end" if limit else "middle", class_=f"end tag f-{style.token(series.color)}"
+            )
+
+
+def _covers(taken: Sequence[tuple[float, float, float]], left: float, right: float, height: float) -> bool:
+    """Return whether one of the names lies on a line from left to right at a height."""
+    return any(x < right and left < x + wide and abs(y - height) < LINE for x, y, wide in taken)
 
 
 def _data(name: str, axis: Axis, low: float, high: float) -> dict[str, str]:

@@ -5,6 +5,7 @@ Each is from the data that it is about.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,8 @@ from ioaware.report.attention.race_answers import answers
 from ioaware.report.attention.race_rows import losses, race_rows
 from ioaware.report.attention.system_rows import small_params, system_sections
 from ioaware.report.attention.verdict_rows import TITLES
-from ioaware.result import Result
+from ioaware.result import Launch, Result
+from ioaware.simulation.accuracy import PredictedLaunch, Prediction
 from ioaware.sweep.claim_evidence import recorded_race
 from ioaware.sweep.verify import CLAIMS
 
@@ -28,8 +30,8 @@ def checks_of(name: str, **wrong: int) -> dict[str, Result]:
     return {"derive": replace(result, source="derive"), "trace": replace(seen, source="trace")}
 
 
-def section(name: str, checks: dict[str, Result], measured: list[Result]) -> dict:
-    families = system_sections({name: checks}, measured)
+def section(name: str, checks: dict[str, Result], measured: list[Result], predictions: Sequence[Prediction] = ()) -> dict:
+    families = system_sections({name: checks}, measured, predictions)
     return next(case for family in families for case in family["cases"] if case["name"] == name)
 
 
@@ -44,9 +46,9 @@ def test_every_case_has_a_section_with_its_formula() -> None:
 
 
 def test_a_check_says_whether_the_sources_agree() -> None:
-    assert section("gqa", checks_of("gqa"), [])["check"]["verdict"] == "predicted = derived = traced"
+    assert section("gqa", checks_of("gqa"), [])["check"]["verdict"] == "agree"
     differs = section("gqa", checks_of("gqa", read_bytes=1), [])["check"]
-    assert (differs["verdict"], differs["tone"]) == ("the sources differ", "fails")
+    assert (differs["verdict"], differs["tone"]) == ("differ", "fails")
     failed = checks_of("gqa") | {"derive": Result("derive", "gqa", {}, status="failed")}
     assert section("gqa", failed, [])["check"]["verdict"] == "no number from derive"
 
@@ -54,8 +56,27 @@ def test_a_check_says_whether_the_sources_agree() -> None:
 def test_recorded_points_stand_in_their_section() -> None:
     result = replace(predict("gqa", heads=4, kv_heads=2), source="measure")
     shown = section("gqa", {}, [result])
-    assert shown["recorded"] == "1 measured, worst 1.0000×"
+    assert shown["recorded"] == "1 point, 1.0000×"
     assert [one["text"] for one in shown["rows"][0]][2:4] == ["1.00000", "1.00000"]
+
+
+def test_the_ratio_farthest_from_1_has_its_cause() -> None:
+    result = replace(predict("gqa", heads=4, kv_heads=2), source="measure")
+    asked = result.requested
+    assert asked is not None
+    reads, writes = asked.read_bytes or 0, asked.write_bytes or 0
+    launch = Launch("kernel", (1, 1, 1))
+
+    def said(predictions: Sequence[Prediction] = (), spilled: int = 0, **changes: int) -> str:
+        point = replace(result, requested=replace(asked, **changes), launches=(replace(launch, local_bytes=spilled),))
+        return section("gqa", {}, [point], predictions)["recorded"]
+
+    assert said(read_bytes=reads // 2) == "1 point, 0.5×: L1 hits"
+    assert said(write_bytes=8 * writes) == "1 point, 8×"
+    assert said(spilled=8, write_bytes=2 * writes) == "1 point, 2×: spilled registers"
+    sectors = PredictedLaunch("kernel", reads, 8 * writes, 0, 0, (0, 0), (0, 0), fills_l2=False)
+    assert said([Prediction("gqa", dict(result.params), (sectors,))], write_bytes=8 * writes) == "1 point, 8×: whole sectors"
+    assert said([Prediction("gqa", dict(result.params), (sectors,))], write_bytes=7 * writes) == "1 point, 7×"
 
 
 def test_the_printed_flops_are_those_of_64_heads() -> None:

@@ -108,3 +108,14 @@ def test_a_bars_name_fits_the_width() -> None:
     assert names[0].endswith("_rsqrt_1")
     assert len(names[0]) <= NARROW / CHARACTER < len(name)
     assert names[1] == "short"
+
+
+def test_a_tag_keeps_off_the_names_at_the_ends() -> None:
+    """It stands above its point where a name is below it."""
+    ends = line(name="a", x=(1.0, 4.0), y=(1.0, 8.0), label="standard")
+    for y, above in ((10.5, True), (60.0, False)):
+        tagged = line(name="b", mark="path", x=(5.0, 16.0), y=(y, 100.0), tags=("N=512", ""))
+        root = ElementTree.fromstring(draw_cell(cell(ends, tagged), WIDE, "").svg)  # noqa: S314
+        (height,) = [float(one.get("y", "")) for one in root.iter(f"{SVG}text") if one.text == "N=512"]
+        mark = float(paths(draw_cell(cell(ends, tagged), WIDE, "").svg, "line")[1][1:].split("L")[0].split(",")[1])
+        assert (height < 42 + mark) is above
