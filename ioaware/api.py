@@ -177,7 +177,7 @@ def simulate(
     target: str | Callable[..., object],
     *,
     machine: str = "H200",
-    gpu: str = "cuda:90",
+    gpu: str | None = None,
     config: Mapping[str, ParamValue] | None = None,
     cold: bool = False,
     **params: Any,
@@ -186,12 +186,13 @@ def simulate(
 
     Needs no GPU.
 
-    `machine` is a preset or a TOML file: the GPU whose L2 and SMs are modelled. `gpu`, `config`, `params`: as in `derive`.
-    `cold` empties the L2 before each launch and leaves dirty lines unwritten, as `measure` does. Raises `UsageError` for what
-    cannot be derived, bounded or replayed, `DataError` for a damaged machine file.
+    `machine` is a preset or a TOML file: the GPU whose L2 and SMs are modelled. Kernels are compiled for `gpu`, the machine's
+    unless given. `config`, `params`: as in `derive`. `cold` empties the L2 before each launch and leaves dirty lines unwritten,
+    as `measure` does. Raises `UsageError` for what cannot be derived, bounded or replayed, `DataError` for a damaged machine
+    file.
     """
     with deferred_full_gc():
-        from ioaware.compilation.triton_ir import find_gpu
+        from ioaware.compilation.triton_ir import gpu_or_machines
         from ioaware.derivation.data_dependent import split_unknowns
         from ioaware.machine import find_machine_or_file
         from ioaware.simulation.simulate import simulate as run_simulated
@@ -201,7 +202,8 @@ def simulate(
         params, data = split_unknowns(params)
         loaded = load_target(target)
         resolved = loaded.resolve(params)
-        return run_simulated(loaded, resolved, machine=found, gpu=find_gpu(gpu), autotune=config, data=data, cold=cold)
+        compiled_for = gpu_or_machines(gpu, found)
+        return run_simulated(loaded, resolved, machine=found, gpu=compiled_for, autotune=config, data=data, cold=cold)
 
 
 def advise(target: str | Callable[..., object], *, machine: str = "H200", gpu: str | None = None, **params: Any) -> Advice:
@@ -214,14 +216,13 @@ def advise(target: str | Callable[..., object], *, machine: str = "H200", gpu: s
     """
     with deferred_full_gc():
         from ioaware.advice.advise import advise as run_advised
-        from ioaware.advice.advise import gpu_of
-        from ioaware.compilation.triton_ir import find_gpu
+        from ioaware.compilation.triton_ir import gpu_or_machines
         from ioaware.machine import find_machine_or_file
         from ioaware.targets.target import load_target
 
         found = find_machine_or_file(machine)
         loaded = load_target(target)
-        compiled_for = find_gpu(gpu) if gpu else gpu_of(found)
+        compiled_for = gpu_or_machines(gpu, found)
         return run_advised(loaded, loaded.resolve(params), machine=found, gpu=compiled_for)
 
 
@@ -236,7 +237,7 @@ def verdict(
     record: Path | None = None,
     time_us: float | None = None,
     machine: str = "H200",
-    gpu: str = "cuda:90",
+    gpu: str | None = None,
     config: Mapping[str, ParamValue] | None = None,
     **params: Any,
 ) -> KernelVerdict:
@@ -257,6 +258,7 @@ def verdict(
     from ioaware.gate.untrusted.measured_evidence import measured_evidence
     from ioaware.targets.target import load_target
 
+    gpu = gpu or machine
     if callable(target) and _is_call(target, args, params):
         if trial or also:
             raise UsageError(

@@ -16,6 +16,7 @@ from ioaware.machine.detect import Reported, describe, report
 
 H200_REPORTED = Reported(
     device="NVIDIA H200",
+    compute_capability=90,
     sms=132,
     hbm_bytes=150_754_820_096,
     l2_bytes=60 * 2**20,
@@ -97,7 +98,7 @@ def test_detected_values_replace_the_preset_and_the_rest_gets_notes() -> None:
 
 
 def test_without_nvml_the_bandwidth_is_the_presets_with_a_note() -> None:
-    machine = describe(Reported("NVIDIA H200", sms=132, hbm_bytes=150_754_820_096))
+    machine = describe(Reported("NVIDIA H200", compute_capability=90, sms=132, hbm_bytes=150_754_820_096))
     assert machine.level("hbm").bandwidth_bytes_per_s == PRESETS["H200"].level("hbm").bandwidth_bytes_per_s
     assert any("hbm: bandwidth from the preset" in note for note in machine.notes)
     assert any("l2: capacity from the preset" in note for note in machine.notes)
@@ -105,7 +106,7 @@ def test_without_nvml_the_bandwidth_is_the_presets_with_a_note() -> None:
 
 @pytest.mark.parametrize("device", ["NVIDIA H200 MIG 1g.18gb", "NVIDIA H20", "NVIDIA GH200 480GB", "Tesla V100-SXM2-16GB"])
 def test_another_gpu_or_a_partition_has_no_peaks(device: str) -> None:
-    machine = describe(Reported(device, sms=16, hbm_bytes=2**34, l2_bytes=2**20))
+    machine = describe(Reported(device, compute_capability=90, sms=16, hbm_bytes=2**34, l2_bytes=2**20))
     assert machine.name == device
     assert not machine.peaks
     assert machine.level("l2").capacity_bytes == 2**20
@@ -160,6 +161,8 @@ class FakeNvml(SimpleNamespace):
 def fake_torch() -> SimpleNamespace:
     properties = SimpleNamespace(
         name="NVIDIA H200",
+        major=9,
+        minor=0,
         multi_processor_count=132,
         total_memory=150_754_820_096,
         L2_cache_size=60 * 2**20,

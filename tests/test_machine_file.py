@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import ioaware
 from ioaware.errors import DataError, UsageError
 from ioaware.machine import find_machine_or_file
 from ioaware.machine.machine_file import read_machine
 
+CALIBRATED = Path(ioaware.__file__).parent / "recorded" / "calibration" / "h200.toml"
 WHOLE = """
 preset = "H200"
 name = "half an H200"
@@ -70,20 +72,47 @@ def test_a_preset_by_name() -> None:
         ('preset = "H200"\n[levels.l3]\ncapacity_bytes = 1', "unknown key levels.l3"),
         ('preset = "H200"\n[levels.l2]\ncapacity_bytes = 0', "levels.l2.capacity_bytes is 0"),
         ('preset = "H200"\n[levels.l2]\nbandwidth_bytes_per_s = nan', "bandwidth_bytes_per_s is nan"),
-        ('preset = "H200"\n[levels.l2]\ncapacity_bytes = 999999999999', "the L2 is not smaller than the HBM"),
-        ('preset = "H200"\n[levels.l1]\ncapacity_bytes = 1024', "shared memory is part of the L1"),
+        ('preset = "H200"\n[levels.l2]\ncapacity_bytes = 999999999999', "levels.l2.capacity_bytes is 1e"),
+        ('preset = "H200"\n[levels.l1]\ncapacity_bytes = 102400', "shared memory is part of the L1"),
         ('preset = "H200"\n[l2_model]\npartitions = 3', "l2_model.partitions is 3"),
         (WHOLE.replace("dirty_share = 0.5", "dirty_share = 1.5"), "dirty_share is 1.5"),
         (WHOLE.replace("skew_spread = 0.1\n", ""), "skew_spread is None"),
         (f'preset = "H200"\nsms = {10**400}', "sms is 1000"),
         (f'preset = "H200"\nsms = {"9" * 5000}', "not TOML"),
         ('preset = "H200"\n[levels.hbm]\nread_bytes_per_s = 9e15', "more than twice the HBM's bandwidth"),
-        ('preset = "H200"\n[levels.l2]\nbandwidth_bytes_per_s = 10.0', "less than half of the HBM's"),
+        ('preset = "H200"\n[levels.l2]\nbandwidth_bytes_per_s = 1.8e12', "less than half of the HBM's"),
+        ('preset = "H100"\n[levels.l2]\nbandwidth_bytes_per_s = 1e15', "more than 16 times the HBM's"),
+        ('preset = "H200"\n[levels.hbm]\nread_bytes_per_s = 4.5e11', "less than a quarter of the HBM's bandwidth"),
+        (
+            'preset = "H200"\n[levels.hbm]\nbandwidth_bytes_per_s = 4814.0',
+            r"bandwidth_bytes_per_s is 4814, and the preset H200 has 4.8",
+        ),
+        ('preset = "H200"\n[levels.l2]\nread_bytes_per_s = 1e13', "unknown key levels.l2.read_bytes_per_s"),
+        ('preset = "H200"\nsms = 1000000000', "sms is 1e.09, and the preset H200 has 132"),
+        ('preset = "H200"\n[levels.l2]\ncapacity_bytes = 60', "levels.l2.capacity_bytes is 60"),
+        ('preset = "H200"\n[levels.shared]\ncapacity_bytes = 228', "levels.shared.capacity_bytes is 228"),
+        ('preset = "H200"\n[levels.registers]\ncapacity_bytes = 1', "levels.registers.capacity_bytes is 1"),
+        ('preset = "H200"\n[peaks.float16]\nflops_per_s = 989', "peaks.float16.flops_per_s is 989"),
+        ('preset = "H200"\n[peaks.float32]\nflops_per_s = 9e15', "peaks.float32.flops_per_s is 9e"),
+        ('preset = "H200"\n[link]\nreached_bytes_per_s = 384', "link.reached_bytes_per_s is 384"),
+        ('preset = "H200"\ncalibration = 3', "calibration is not a table"),
+        ('preset = "H200"\n[levels.l2]\nsource = 3', "levels.l2.source is missing or no text"),
+        ('preset = "H200"\nname = "\\u001b[31mred"', "name is missing or no text in one line"),
     ],
 )
 def test_a_wrong_file_is_one_clear_error(text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read_machine(text, "x.toml")
+
+
+def test_the_shipped_calibration_and_a_seventh_of_a_gpu_are_accepted(tmp_path: Path) -> None:
+    assert find_machine_or_file(str(CALIBRATED)).level("hbm").rates["read"] == pytest.approx(4.5e12, rel=0.02)
+    slice_of = tmp_path / "slice.toml"
+    slice_of.write_text(
+        'preset = "H200"\nsms = 16\n[levels.l2]\ncapacity_bytes = 7864320\nbandwidth_bytes_per_s = 1.8e12\n'
+        "[levels.hbm]\ncapacity_bytes = 18000000000\nbandwidth_bytes_per_s = 6e11"
+    )
+    assert find_machine_or_file(str(slice_of)).sms == 16
 
 
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:

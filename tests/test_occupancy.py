@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ioaware.machine.occupancy import most_registers, occupancy
-from ioaware.machine.presets import A100, H200
+from ioaware.machine.presets import A100, H200, L40S
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,11 @@ def test_occupancy_of_an_h200(warps: int, registers: int, shared: int, per_sm: i
 
 def test_occupancy_depends_on_the_machine() -> None:
     assert occupancy(A100, warps=4, registers=64, shared_bytes=80_000).programs == 2 * 108
+
+
+def test_an_sm_of_compute_capability_8_9_runs_fewer_warps_and_programs() -> None:
+    assert occupancy(L40S, warps=4, registers=28, shared_bytes=0).per_sm == 12
+    assert occupancy(L40S, warps=1, registers=16, shared_bytes=0).per_sm == 24
 
 
 def test_many_warps_leave_fewer_registers() -> None:

@@ -16,10 +16,9 @@ from triton.backends.compiler import GPUTarget
 from ioaware.advice.advice_result import Advice, Choice, Rejected, rank, requested_total
 from ioaware.advice.choices import Candidate, case_candidates, configuration_candidates, order_candidates
 from ioaware.advice.program_order import same_programs
-from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
+from ioaware.capture.capture import Capture, capture
 from ioaware.cases import CASES
 from ioaware.compilation.launch_limits import launch_failure
-from ioaware.compilation.triton_ir import find_gpu
 from ioaware.errors import IoawareError, UsageError
 from ioaware.kernels.attention.launching.launch import HOPPER_PROCESSORS
 from ioaware.machine import Machine
@@ -62,20 +61,6 @@ def advise(target: Target, params: Params, *, machine: Machine, gpu: GPUTarget, 
         raise UsageError(f"no choice of {target.name} fits {machine.name} ({reasons})", "Choose smaller sizes.")
     notes = [NO_L2_RATE] if machine.level("l2").bandwidth_bytes_per_s is None else []
     return Advice(target.name, dict(params), machine.name, tuple(rank(found.fitting)), tuple(found.rejected), tuple(notes))
-
-
-COMPILED_FOR: Mapping[str, int] = {
-    "NVIDIA A100-SXM4-80GB": 80,
-    "NVIDIA L40S": 89,
-    "NVIDIA GeForce RTX 4090": 89,
-    "NVIDIA B200": 100,
-}
-"""Compute capability by device name, other than the default's 90."""
-
-
-def gpu_of(machine: Machine) -> GPUTarget:
-    """Return the compile target of a machine."""
-    return find_gpu(f"cuda:{COMPILED_FOR.get(machine.device, DEFAULT_GPU.arch)}")
 
 
 class _Search:

@@ -71,9 +71,21 @@ def _assignments(context: click.Context, parameter: click.Parameter, value: tupl
 param_option = click.option(
     "-p", "--param", "given", multiple=True, metavar="NAME=VALUE", callback=_assignments, help="A parameter; repeatable."
 )
+GPU_NAMES = "H200, A100, a machine file, cuda:90, hip:gfx942"
 gpu_option = click.option(
-    "--gpu", metavar="NAME", default="cuda:90", show_default=True, help="Compile for this GPU: cuda:80, cuda:100, hip:gfx942."
+    "--gpu", "--machine", "gpu", metavar="NAME|FILE.toml", default="cuda:90", show_default=True,
+    help=f"Compile for this GPU: {GPU_NAMES}.",
+)  # fmt: skip
+machines_gpu_option = click.option(
+    "--gpu", metavar="NAME|FILE.toml", help=f"Compile for this GPU: {GPU_NAMES}.  [default: the machine's]"
 )
+
+
+def machine_option(text: str) -> Callable[[Function], Function]:
+    """Return the option `--machine` for the GPU whose memory and rates are taken."""
+    return click.option("--machine", metavar="NAME|FILE.toml", default="H200", show_default=True, help=text)
+
+
 config_option = click.option(
     "--config",
     multiple=True,

@@ -20,7 +20,7 @@ def findings_of(
     *,
     over: Sequence[str] = (),
     machine: str = "H200",
-    gpu: str = "cuda:90",
+    gpu: str | None = None,
     config: Mapping[str, str],
     recorded: Iterable[Result] | None = None,
 ) -> Findings:
@@ -30,7 +30,7 @@ def findings_of(
 
     Raises `UsageError` for a target, parameter, range or machine that does not exist.
     """
-    from ioaware.compilation.triton_ir import find_gpu
+    from ioaware.compilation.triton_ir import gpu_or_machines
     from ioaware.derivation.data_dependent import split_unknowns
     from ioaware.machine import find_machine_or_file
     from ioaware.report.pages.findings import find
@@ -48,7 +48,7 @@ def findings_of(
         loaded.resolve(named, typed=True),
         words=words_of(target, given, config),
         machine=where,
-        gpu=find_gpu(gpu),
+        gpu=gpu_or_machines(gpu, where),
         autotune={name: infer_value(text) for name, text in config.items()},
         data=data,
         over=spans,

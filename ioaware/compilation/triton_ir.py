@@ -32,6 +32,9 @@ from triton.runtime.errors import PTXASError
 
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, Value, items_of
 from ioaware.errors import UsageError
+from ioaware.machine import PRESETS, Machine, find_machine_or_file
+from ioaware.machine.machine_file import SUFFIX
+from ioaware.machine.presets import is_machine
 
 _native: Any = _libtriton
 ir: Any = _native.ir
@@ -48,21 +51,36 @@ ALIGNMENT = 512
 """Bytes to which CUDA's caching allocator aligns a storage."""
 
 
+WARP = 32
 CUDA = ("75", "80", "86", "87", "88", "89", "90", "100", "101", "103", "110", "120", "121")
 """Compute capabilities that Triton and its ptxas support."""
 
 
 def find_gpu(name: str) -> GPUTarget:
-    """Parse `cuda:90` (compute capability 9.0) or `hip:gfx942`. Raises `UsageError`."""
-    kind, _, architecture = name.partition(":")
+    """Return the GPU of a name: `cuda:90`, `hip:gfx942`, or a machine.
+
+    `cuda:90` is compute capability 9.0, a machine a preset such as `H200` or a TOML file. Raises `UsageError` for a name that
+    is none of these, `DataError` for a damaged file.
+    """
+    kind, colon, architecture = name.partition(":")
     if kind == "cuda" and architecture in CUDA:
-        return GPUTarget("cuda", int(architecture), 32)
+        return GPUTarget("cuda", int(architecture), WARP)
     if kind == "hip" and architecture.startswith("gfx"):
         return GPUTarget("hip", architecture, 64 if architecture.startswith("gfx9") else 32)
+    if name.endswith(SUFFIX) or (not colon and is_machine(name)):
+        return gpu_or_machines(None, find_machine_or_file(name))
     raise UsageError(
         f"there is no GPU {name!r}",
-        f"For example cuda:90 (H100, H200), cuda:100 (B200), cuda:80 (A100), hip:gfx942. For CUDA one of {', '.join(CUDA)}.",
+        f"A machine ({', '.join(PRESETS)}), a TOML file, hip:gfx942, or cuda: with one of {', '.join(CUDA)}.",
     )
+
+
+def gpu_or_machines(name: str | None, machine: Machine) -> GPUTarget:
+    """Return the named GPU, or the machine's where none is named.
+
+    Raises as `find_gpu`.
+    """
+    return find_gpu(name) if name else GPUTarget("cuda", machine.compute_capability, WARP)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ class Reported:
     """Values that the driver reports about one GPU; None where it reports nothing."""
 
     device: str
+    compute_capability: int
     sms: int
     hbm_bytes: int
     l2_bytes: int | None = None
@@ -53,6 +54,7 @@ def describe(reported: Reported) -> Machine:
     return Machine(
         name=preset.name if preset else reported.device,
         device=reported.device,
+        compute_capability=reported.compute_capability,
         sms=reported.sms,
         sms_source=TORCH,
         levels=tuple(level for level in levels if level is not None),
@@ -132,6 +134,7 @@ def report(index: int = 0) -> Reported:
     registers: int | None = getattr(properties, "regs_per_multiprocessor", None)
     reported = Reported(
         device=str(properties.name),
+        compute_capability=10 * int(properties.major) + int(properties.minor),
         sms=int(properties.multi_processor_count),
         hbm_bytes=int(properties.total_memory),
         l2_bytes=getattr(properties, "L2_cache_size", None) or None,

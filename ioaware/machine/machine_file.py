@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ioaware.errors import DataError, UsageError
+from ioaware.machine.file_checks import check_machine
 from ioaware.machine.model import L2Model, Level, Link, Machine, Peak, Rate
 from ioaware.machine.presets import find_machine
 from ioaware.params import ELEMENT_BYTES
@@ -41,7 +42,8 @@ KEYS = frozenset({"preset", "name", "sms", "source", "levels", "peaks", "l2_mode
 No command reads it.
 """
 RATES: tuple[Rate, ...] = ("read", "write", "copy", "triad")
-LEVEL_KEYS = frozenset({"capacity_bytes", "bandwidth_bytes_per_s", "source", *(f"{rate}_bytes_per_s" for rate in RATES)})
+LEVEL_KEYS = frozenset({"capacity_bytes", "bandwidth_bytes_per_s", "source"})
+HBM_KEYS = LEVEL_KEYS | {f"{rate}_bytes_per_s" for rate in RATES}
 LINK_KEYS = frozenset({"reached_bytes_per_s", "source"})
 PEAK_KEYS = frozenset({"flops_per_s", "source"})
 MODEL_KEYS = frozenset({"partitions", "dirty_share", "capacity_spread", "skew_spread", "source", "deviation"})
@@ -84,8 +86,9 @@ def read_machine(text: str, where: str) -> Machine:
     except UsageError as error:
         raise DataError(f"machine file {where}: {error.what}", error.remedy) from error
     levels = data.get("levels", {})
-    if not isinstance(levels, Mapping):
-        raise DataError(f"machine file {where}: levels is not a table")
+    for name, table in (("levels", levels), ("calibration", data.get("calibration", {}))):
+        if not isinstance(table, Mapping):
+            raise DataError(f"machine file {where}: {name} is not a table")
     names = {level.name for level in base.levels}
     _known(cast("Mapping[str, Any]", levels), frozenset(names), where, "levels.")
     changed = tuple(_level(level, cast("Mapping[str, Any]", levels), where) for level in base.levels)
@@ -93,41 +96,14 @@ def read_machine(text: str, where: str) -> Machine:
         base,
         name=_text(data, "name", where) if "name" in data else base.name,
         sms=int(_number(data, "sms", where, least=1, whole=True)) if "sms" in data else base.sms,
-        sms_source=str(data.get("source", where)) if "sms" in data else base.sms_source,
+        sms_source=_source(data, where) if "sms" in data else base.sms_source,
         levels=changed,
         peaks={**base.peaks, **_peaks(data.get("peaks", {}), where)},
         l2_model=_model(data["l2_model"], where) if "l2_model" in data else base.l2_model,
         link=_link(base, data["link"], where) if "link" in data else base.link,
     )
-    if machine.level("l2").capacity_bytes >= machine.level("hbm").capacity_bytes:
-        raise DataError(f"machine file {where}: the L2 is not smaller than the HBM", "Correct levels.l2 or levels.hbm.")
-    if machine.level("shared").capacity_bytes > machine.level("l1").capacity_bytes:
-        raise DataError(f"machine file {where}: shared memory is part of the L1 but larger than it")
-    _check_rates(machine, where)
+    check_machine(machine, base, where)
     return machine
-
-
-def _check_rates(machine: Machine, where: str) -> None:
-    """Raise `DataError` where a rate contradicts the memory's bandwidth.
-
-    A calibration's bandwidth is that of a copy, which reading passes, but never twofold.
-    """
-    hbm, l2 = machine.level("hbm"), machine.level("l2")
-    if hbm.bandwidth_bytes_per_s is None:
-        return
-    for rate, value in hbm.rates.items():
-        if value > 2 * hbm.bandwidth_bytes_per_s:
-            raise DataError(
-                f"machine file {where}: levels.hbm.{rate}_bytes_per_s is {value:g}, more than twice the HBM's bandwidth of "
-                f"{hbm.bandwidth_bytes_per_s:g}",
-                "Correct it, or levels.hbm.bandwidth_bytes_per_s.",
-            )
-    if l2.bandwidth_bytes_per_s is not None and l2.bandwidth_bytes_per_s < hbm.bandwidth_bytes_per_s / 2:
-        raise DataError(
-            f"machine file {where}: levels.l2.bandwidth_bytes_per_s is {l2.bandwidth_bytes_per_s:g}, less than half of the "
-            f"HBM's {hbm.bandwidth_bytes_per_s:g}",
-            "An L2 is faster than the memory behind it.",
-        )
 
 
 def _level(level: Level, given: Mapping[str, Any], where: str) -> Level:
@@ -137,8 +113,8 @@ def _level(level: Level, given: Mapping[str, Any], where: str) -> Level:
     if not isinstance(table, Mapping):
         raise DataError(f"machine file {where}: levels.{level.name} is not a table")
     values = cast("Mapping[str, Any]", table)
-    _known(values, LEVEL_KEYS, where, place)
-    source = str(values.get("source", where))
+    _known(values, HBM_KEYS if level.name == "hbm" else LEVEL_KEYS, where, place)
+    source = _source(values, where, place)
     if "capacity_bytes" in values:
         capacity = int(_number(values, "capacity_bytes", where, place, least=1, whole=True))
         level = replace(level, capacity_bytes=capacity, capacity_source=source)
@@ -160,7 +136,7 @@ def _link(base: Machine, table: object, where: str) -> Link:
     values, place = cast("Mapping[str, Any]", table), "link."
     _known(values, LINK_KEYS, where, place)
     rate = _number(values, "reached_bytes_per_s", where, place, least=1, most=base.link.bandwidth_bytes_per_s)
-    return replace(base.link, reached_bytes_per_s=rate, reached_source=str(values.get("source", where)))
+    return replace(base.link, reached_bytes_per_s=rate, reached_source=_source(values, where, place))
 
 
 def _peaks(table: object, where: str) -> dict[str, Peak]:
@@ -204,9 +180,14 @@ def _known(given: Mapping[str, Any], keys: frozenset[str], where: str, place: st
 
 def _text(given: Mapping[str, Any], key: str, where: str, place: str = "") -> str:
     value = given.get(key)
-    if not isinstance(value, str) or not value:
-        raise DataError(f"machine file {where}: {place}{key} is missing or no text")
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise DataError(f"machine file {where}: {place}{key} is missing or no text in one line")
     return value
+
+
+def _source(given: Mapping[str, Any], where: str, place: str = "") -> str:
+    """Return the source of a table's numbers, the file unless it names one."""
+    return _text(given, "source", where, place) if "source" in given else where
 
 
 def _number(

@@ -134,11 +134,13 @@ class Link:
 class Machine:
     """GPU model.
 
-    `name` is the argument of `find_machine`, `device` the driver's name, `notes` what was not detected.
+    `name` is the argument of `find_machine`, `device` the driver's name, `compute_capability` ten times CUDA's version of it,
+    `notes` what was not detected.
     """
 
     name: str
     device: str
+    compute_capability: int
     sms: int
     sms_source: str
     levels: tuple[Level, ...]

@@ -5,14 +5,20 @@ It follows from registers, shared memory and warps.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ioaware.machine.model import Machine
 
 WARPS_PER_SM, PROGRAMS_PER_SM, LANES = 64, 32, 32
-"""Limits of an SM by compute capability.
+"""Limits of an SM.
 
 Source: CUDA C++ Programming Guide, technical specifications, compute capabilities 8.0, 9.0 and 10.0.
+"""
+SMALLER_SMS: Mapping[int, tuple[int, int]] = {86: (48, 16), 89: (48, 24), 120: (48, 24)}
+"""Warps and programs of an SM by compute capability, where they are fewer.
+
+Source: as above.
 """
 REGISTER_UNIT = 256
 """Registers are allocated to a warp in units of 256.
@@ -36,16 +42,23 @@ class Occupancy:
 
 
 def programs_per_sm(
-    *, warps: int, registers: int | None, shared_bytes: int, sm_registers: int, sm_shared_bytes: int
+    *,
+    warps: int,
+    registers: int | None,
+    shared_bytes: int,
+    sm_registers: int,
+    sm_shared_bytes: int,
+    compute_capability: int = 90,
 ) -> tuple[int, str]:
     """Return how many programs one SM runs at once, and the limiting resource.
 
     `registers` are per thread, None ignores them; `sm_registers` of 32 bits and
     `sm_shared_bytes` are those of one SM.
     """
+    most_warps, most_programs = SMALLER_SMS.get(compute_capability, (WARPS_PER_SM, PROGRAMS_PER_SM))
     limits = {
-        "programs": PROGRAMS_PER_SM,
-        "warps": WARPS_PER_SM // max(warps, 1),
+        "programs": most_programs,
+        "warps": most_warps // max(warps, 1),
         "shared memory": sm_shared_bytes // (shared_bytes + RESERVED_SHARED_BYTES),
     }
     if registers:
@@ -90,5 +103,6 @@ def occupancy(machine: Machine, *, warps: int, registers: int | None, shared_byt
         shared_bytes=shared_bytes,
         sm_registers=machine.level("registers").capacity_bytes // 4,
         sm_shared_bytes=machine.level("shared").capacity_bytes,
+        compute_capability=machine.compute_capability,
     )
     return Occupancy(per_sm, per_sm * machine.sms, limit)

@@ -78,6 +78,7 @@ def _peaks(source: str, **teraflops: float) -> Mapping[str, Peak]:
 A100 = Machine(
     "A100",
     "NVIDIA A100-SXM4-80GB",
+    compute_capability=80,
     sms=108,
     sms_source=A100_PAPER,
     levels=(
@@ -93,6 +94,7 @@ A100 = Machine(
 H100 = Machine(
     "H100",
     "NVIDIA H100 80GB HBM3",
+    compute_capability=90,
     sms=132,
     sms_source=H100_PAPER,
     levels=(
@@ -108,6 +110,7 @@ H100 = Machine(
 H200 = Machine(
     "H200",
     "NVIDIA H200",
+    compute_capability=90,
     sms=132,
     sms_source="torch.cuda.get_device_properties on an H200",
     levels=(
@@ -128,6 +131,7 @@ H200 = Machine(
 B200 = Machine(
     "B200",
     "NVIDIA B200",
+    compute_capability=100,
     sms=148,
     sms_source=B200_REVIEW,
     levels=(
@@ -143,6 +147,7 @@ B200 = Machine(
 L40S = Machine(
     "L40S",
     "NVIDIA L40S",
+    compute_capability=89,
     sms=142,
     sms_source=f"{L40S_SHEET}: 18176 CUDA cores, 128 per SM",
     levels=(
@@ -156,6 +161,7 @@ L40S = Machine(
 RTX4090 = Machine(
     "RTX4090",
     "NVIDIA GeForce RTX 4090",
+    compute_capability=89,
     sms=128,
     sms_source=ADA_PAPER,
     levels=(
@@ -178,10 +184,19 @@ def find_machine(name: str) -> Machine:
     Raises `UsageError` that lists the names.
     """
 
+    found = _named(name)
+    if found is None:
+        raise UsageError(f"there is no machine {name!r}", f"Machines: {', '.join(PRESETS)}, or a file that ends in .toml.")
+    return found
+
+
+def is_machine(name: str) -> bool:
+    """Return whether a preset has that name."""
+    return _named(name) is not None
+
+
+def _named(name: str) -> Machine | None:
     def plain(text: str) -> str:
         return text.lower().translate({ord(letter): None for letter in " -_"})
 
-    for machine in PRESETS.values():
-        if plain(name) in (plain(machine.name), plain(machine.device)):
-            return machine
-    raise UsageError(f"there is no machine {name!r}", f"Machines: {', '.join(PRESETS)}.")
+    return next((one for one in PRESETS.values() if plain(name) in (plain(one.name), plain(one.device))), None)

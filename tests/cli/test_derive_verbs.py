@@ -199,7 +199,7 @@ def test_a_configuration_can_be_chosen(output_of) -> None:
     [
         (("flash3",), "no case 'flash3'"),
         (("flash2", "-p", "seqlen=3"), "Did you mean seq_len?"),
-        (("flash2", "--gpu", "h200"), "no GPU 'h200'"),
+        (("flash2", "--gpu", "h2000"), "no GPU 'h2000'"),
         ((f"{TARGETS}:idle",), "launched no Triton kernel"),
         ((f"{TARGETS}:broken",), "does not compile for cuda:90"),
         ((f"{TARGETS}:branches_on_a_kernels_output",), "reads what a kernel computed"),

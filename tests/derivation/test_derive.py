@@ -16,7 +16,7 @@ from ioaware.analysis.theory.counts import flash1, flash2, standard
 from ioaware.compilation.triton_ir import find_gpu
 from ioaware.derivation.derive import derive
 from ioaware.derivation.derived import Derived
-from ioaware.errors import UsageError
+from ioaware.errors import DataError, UsageError
 from ioaware.prediction import predict
 from ioaware.targets.target import load_target
 from ioaware.tracing.trace import trace
@@ -318,10 +318,25 @@ def test_a_newer_gpu_compiles_what_an_older_one_cannot() -> None:
     assert derive(target, target.resolve({}), gpu=find_gpu("cuda:100")).launches[-1].registers
 
 
-@pytest.mark.parametrize("name", ["h200", "cuda:", "cuda:x", "rocm:90"])
+@pytest.mark.parametrize("name", ["h900", "", "cuda:", "cuda:x", "rocm:90", "H200:90"])
 def test_unknown_gpu_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="no GPU"):
         find_gpu(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "arch"), [("cuda:90", 90), ("h200", 90), ("NVIDIA H200", 90), ("A100", 80), ("l40s", 89), ("B200", 100)]
+)
+def test_a_gpu_has_the_names_of_the_machines(name: str, arch: int) -> None:
+    assert find_gpu(name).arch == arch
+
+
+def test_a_gpu_is_named_by_a_machine_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('preset = "A100"')
+    assert find_gpu(str(tmp_path / "mine.toml")).arch == 80
+    (tmp_path / "mine.toml").write_text("preset = 3")
+    with pytest.raises(DataError, match=r"mine\.toml"):
+        find_gpu(str(tmp_path / "mine.toml"))
 
 
 def test_the_result_is_a_record(tmp_path: Path) -> None:

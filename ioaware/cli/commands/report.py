@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ioaware.cli.isolated import isolated
-from ioaware.cli.options import config_option, gpu_option, output_option, param_option, verb
+from ioaware.cli.options import config_option, machine_option, machines_gpu_option, output_option, param_option, verb
 from ioaware.cli.output import progress
 from ioaware.cli.terminal_text import printable
 from ioaware.errors import UsageError
@@ -21,9 +21,7 @@ from ioaware.errors import UsageError
 @click.argument("target", metavar="[TARGET]", required=False)
 @param_option
 @click.option("--over", multiple=True, metavar="NAME=FROM..TO", help="Draw bytes over a range, as in seq_len=1k..64k.")
-@click.option(
-    "--machine", metavar="NAME|FILE.toml", default="H200", show_default=True, help="The GPU of the roofline and the L2 model."
-)
+@machine_option("The GPU of the roofline and the L2 model.")
 @click.option("--compare", nargs=2, metavar="A B", help="Two targets, the old and the new version: what changed.")
 @click.option(
     "--store", type=click.Path(path_type=Path), metavar="FILE", help="A sweep's store: its points, or TARGET's measured ones."
@@ -31,7 +29,7 @@ from ioaware.errors import UsageError
 @click.option(
     "--study", metavar="NAME|FILE.toml", help="The points of a study: from the store, or predicted and recorded ones."
 )
-@gpu_option
+@machines_gpu_option
 @config_option
 @click.option("--no-source", is_flag=True, help="Show lines of the source by number alone, for third-party kernels.")
 @output_option("The directory to write into.", default=Path("report"), show_default=True, metavar="DIR", callback=None)

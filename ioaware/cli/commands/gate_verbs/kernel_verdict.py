@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ioaware.cli.isolated import isolated
-from ioaware.cli.options import config_option, gpu_option, json_option, output_option, param_option, verb
+from ioaware.cli.options import (
+    config_option,
+    json_option,
+    machine_option,
+    machines_gpu_option,
+    output_option,
+    param_option,
+    verb,
+)
 from ioaware.cli.output import emit
 from ioaware.params import split_assignments
 
@@ -35,9 +43,9 @@ def _sizes(context: click.Context, parameter: click.Parameter, value: tuple[str,
               help="A second size at which the output is examined too; repeatable.")  # fmt: skip
 @click.option("--record", type=click.Path(path_type=Path), help="A store or JSONL file with a measured record of TARGET.")
 @click.option("--time-us", type=float, metavar="TIME", help="The time of a call that an evaluator measured, in microseconds.")
-@click.option("--machine", metavar="NAME|FILE.toml", default="H200", show_default=True, help="The GPU of that time or record.")
+@machine_option("The GPU of that time or record.")
 @param_option
-@gpu_option
+@machines_gpu_option
 @config_option
 @json_option
 @output_option("Write here instead of to stdout.")
@@ -53,7 +61,7 @@ def verdict(
     time_us: float | None,
     machine: str,
     given: dict[str, str],
-    gpu: str,
+    gpu: str | None,
     config: dict[str, str],
     as_json: bool,
     output: Path | None,
@@ -79,7 +87,7 @@ def verdict(
     if reference and no_reference:
         raise UsageError("a reference is given and refused", "Leave out --reference or --no-reference.")
     chosen = {name: infer_value(text) for name, text in config.items()}
-    untrusted = Untrusted.named(target, given, trial, also=also, typed=True, config=chosen, gpu=gpu)
+    untrusted = Untrusted.named(target, given, trial, also=also, typed=True, config=chosen, gpu=gpu or machine)
     measured = measured_evidence(machine, untrusted.params, target=untrusted.name, record=record, time_us=time_us)
     found = examine(
         untrusted,

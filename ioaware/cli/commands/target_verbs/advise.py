@@ -9,15 +9,15 @@ from pathlib import Path
 
 import click
 
-from ioaware.cli.options import json_option, output_option, param_option, verb
+from ioaware.cli.options import json_option, machine_option, machines_gpu_option, output_option, param_option, verb
 from ioaware.cli.output import emit, progress
 
 
 @verb
 @click.argument("target", metavar="TARGET")
 @param_option
-@click.option("--machine", metavar="NAME|FILE.toml", default="H200", show_default=True, help="The GPU that is modelled.")
-@click.option("--gpu", metavar="NAME", help="Compile for this GPU, as in derive.  [default: the machine's]")
+@machine_option("The GPU that is modelled.")
+@machines_gpu_option
 @click.option("--gpus", type=click.IntRange(2, 1024), metavar="P", help="Rank the methods over P GPUs instead (flash2, gqa).")
 @json_option
 @output_option("Write here instead of to stdout.")
@@ -35,9 +35,8 @@ def advise(
     Example: ioaware advise flash2 -p seq_len=65536 -p heads=4 -p head_dim=128
     """
     from ioaware.advice.advise import advise as run_advised
-    from ioaware.advice.advise import gpu_of
     from ioaware.cli.tables.advice_tables import advice_text
-    from ioaware.compilation.triton_ir import find_gpu
+    from ioaware.compilation.triton_ir import gpu_or_machines
     from ioaware.machine import find_machine_or_file
     from ioaware.targets.target import load_target
 
@@ -52,7 +51,7 @@ def advise(
         return
     loaded = load_target(target)
     params = loaded.resolve(given, typed=True)
-    compiled_for = find_gpu(gpu) if gpu else gpu_of(found)
+    compiled_for = gpu_or_machines(gpu, found)
     result = run_advised(loaded, params, machine=found, gpu=compiled_for, on_start=progress)
     emit(result.to_dict, lambda: advice_text(result), as_json=as_json, output=output)
 

@@ -9,22 +9,20 @@ from pathlib import Path
 
 import click
 
-from ioaware.cli.options import json_option, output_option, param_option, settings, verb
+from ioaware.cli.options import json_option, machine_option, output_option, param_option, settings, verb
 from ioaware.cli.output import emit
 
 
 @verb
 @click.argument("case", metavar="CASE")
 @param_option
-@click.option("--machine", metavar="NAME", help="GPU whose on-chip memory the lower bound assumes.  [default: H200]")
+@machine_option("The GPU whose on-chip memory the lower bound assumes.")
 @click.option(
     "--gpus", type=click.IntRange(2, 1024), metavar="P", help="Add what each of P GPUs moves, by method (flash2, gqa)."
 )
 @json_option
 @output_option("Write here instead of to stdout.")
-def predict(
-    case: str, given: dict[str, str], machine: str | None, gpus: int | None, as_json: bool, output: Path | None
-) -> None:
+def predict(case: str, given: dict[str, str], machine: str, gpus: int | None, as_json: bool, output: Path | None) -> None:
     """Predict the bytes that CASE requests, by the closed form of its algorithm.
 
     Prints the formula and its value, the compulsory bytes, the lower bound, FLOPs and extra memory; -v adds the formula of
@@ -34,12 +32,12 @@ def predict(
     """
     from ioaware.cases import find_case
     from ioaware.cli.render import result_text
-    from ioaware.machine import DEFAULT_MACHINE, find_machine_or_file
+    from ioaware.machine import find_machine_or_file
     from ioaware.params import resolve
     from ioaware.prediction import predict as closed_form
 
     params = resolve(find_case(case).params, given, case, typed=True)
-    gpu = find_machine_or_file(machine) if machine else DEFAULT_MACHINE
+    gpu = find_machine_or_file(machine)
     result = closed_form(case, machine=gpu, **params)
     verbose = settings().verbose
     if gpus is None:

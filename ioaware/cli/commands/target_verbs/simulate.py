@@ -6,15 +6,23 @@ from pathlib import Path
 
 import click
 
-from ioaware.cli.options import config_option, gpu_option, json_option, output_option, param_option, verb
+from ioaware.cli.options import (
+    config_option,
+    json_option,
+    machine_option,
+    machines_gpu_option,
+    output_option,
+    param_option,
+    verb,
+)
 from ioaware.cli.output import emit
 
 
 @verb
 @click.argument("target", metavar="TARGET")
 @param_option
-@click.option("--machine", metavar="NAME|FILE.toml", default="H200", show_default=True, help="The GPU that is modelled.")
-@gpu_option
+@machine_option("The GPU that is modelled.")
+@machines_gpu_option
 @config_option
 @click.option("--cold", is_flag=True, help="Empty the L2 before each launch and leave dirty lines unwritten, as measure does.")
 @json_option
@@ -23,7 +31,7 @@ def simulate(
     target: str,
     given: dict[str, str],
     machine: str,
-    gpu: str,
+    gpu: str | None,
     config: dict[str, str],
     cold: bool,
     as_json: bool,
@@ -40,7 +48,7 @@ def simulate(
     simulate flash2 --machine H200 -p seq_len=65536 -p heads=4 -p head_dim=128
     """
     from ioaware.cli.tables.simulation_tables import simulated_text
-    from ioaware.compilation.triton_ir import find_gpu
+    from ioaware.compilation.triton_ir import gpu_or_machines
     from ioaware.derivation.data_dependent import split_unknowns
     from ioaware.machine import find_machine_or_file
     from ioaware.simulation.simulate import simulate as run_simulated
@@ -52,7 +60,8 @@ def simulate(
     named, data = split_unknowns(given)
     params = loaded.resolve(named, typed=True)
     chosen = {name: infer_value(text) for name, text in config.items()}
-    result = run_simulated(loaded, params, machine=found, gpu=find_gpu(gpu), autotune=chosen, data=data, cold=cold)
+    compiled_for = gpu_or_machines(gpu, found)
+    result = run_simulated(loaded, params, machine=found, gpu=compiled_for, autotune=chosen, data=data, cold=cold)
     emit(result.to_dict, lambda: simulated_text(result), as_json=as_json, output=output)
 
 
