@@ -9,8 +9,8 @@ Their requested bytes must be equal in every mode. `--modes` names some of these
 mode's last run there.
 
 Each run is a process of its own with a new store. `open` is the time until the workers have said who they are, `run` that of
-the points. `CPU` is the CPU time of all processes of the run, opening included, which other load lengthens least. The output
-is Markdown.
+the points. `CPU` is the CPU time of all processes for the points, which other load lengthens least; half of it is the least
+time on two cores. The output is Markdown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import argparse
 import contextlib
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -56,12 +55,24 @@ def run(study: str, mode: str, store: str) -> None:
     workers = int(mode.rpartition(" ")[2]) if mode in MODES[1:] else None
     began = time.monotonic()
     with Store(store) as kept, open_cluster("gpus", workers=workers) if workers else contextlib.nullcontext() as cluster:
-        opened = time.monotonic()
+        opened, before_s = time.monotonic(), _cpu_s(os.getpid())
         outcome = run_study(found, kept, workers=1, cluster=cluster)
-        ended = time.monotonic()
+        ended, after_s = time.monotonic(), _cpu_s(os.getpid())
     if outcome.statuses != {"ok": len(found.points)}:
         raise SystemExit(f"{mode}: {outcome.statuses} of {len(found.points)} points")
-    print(json.dumps({"open": opened - began, "run": ended - opened}))
+    print(json.dumps({"open": opened - began, "run": ended - opened, "cpu": after_s - before_s}))
+
+
+def _cpu_s(pid: int) -> float:
+    """Return the CPU time of a process and its descendants, ended ones included."""
+    process = Path("/proc") / str(pid)
+    try:
+        fields = (process / "stat").read_text().rpartition(")")[2].split()
+        children = [int(child) for task in (process / "task").iterdir() for child in (task / "children").read_text().split()]
+    except OSError:  # it has ended meanwhile
+        return 0.0
+    ticks = sum(map(int, fields[11:15]))  # user, system, and both of ended children
+    return ticks / os.sysconf("SC_CLK_TCK") + sum(map(_cpu_s, children))
 
 
 def requested(records: Path) -> dict[str, int]:
@@ -77,16 +88,13 @@ def timed(study: Path, mode: str, folder: Path, keep: Path) -> dict[str, float]:
     """Return the times of one sweep in a new process; export its records to `keep`."""
     store = folder / "store.db"
     command = [sys.executable, __file__, "--one", str(study), mode, str(store)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     keep.unlink(missing_ok=True)
     export = [sys.executable, "-m", "ioaware", "export", "--store", str(store), "-o", str(keep)]
     subprocess.run(export, capture_output=True, check=True)  # noqa: S603
     for path in folder.glob("store.db*"):
         path.unlink()
-    return {**json.loads(done.stdout), "cpu": cpu_s}
+    return json.loads(done.stdout)
 
 
 def report(title: str, text: str, modes: tuple[str, ...], rounds: int, keep: Path | None, *, measured: bool = False) -> None:

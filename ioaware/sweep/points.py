@@ -49,11 +49,13 @@ class Point:
     Not part of its key: a store keeps the records of each GPU apart.
     """
 
-    @property
-    def key(self) -> str:
-        """Canonical JSON, equal for equal points whatever their spelling."""
+    key: str = field(init=False, repr=False)
+    """Canonical JSON, equal for equal points whatever their spelling."""
+
+    def __post_init__(self) -> None:
         known = {name: value for name, value in self.params.items() if value is not None}
-        return json.dumps([self.source, self.target, self.revision, known], sort_keys=True, separators=(",", ":"))
+        key = json.dumps([self.source, self.target, self.revision, known], sort_keys=True, separators=(",", ":"))
+        object.__setattr__(self, "key", key)
 
     @property
     def label(self) -> str:

@@ -7,12 +7,12 @@ import json
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ioaware.display.text import shorten
 from ioaware.errors import IoawareError
-from ioaware.result import Result
+from ioaware.result import Result, Status
 from ioaware.result_file import encode
 from ioaware.sweep import execute
 from ioaware.sweep.isolation import Isolation, Outcome
@@ -52,7 +52,7 @@ LONGEST_NOTE = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Record of a point as JSON, of status "failed" where it gave none.
+    """Record of a point as JSON and its status, "failed" where it gave none.
 
     `lacking` is what this machine lacks for it, `machine` the GPU of the worker that ran it, in a cluster. `more`: answers of
     the same task follow at once.
@@ -60,6 +60,7 @@ class Answer:
 
     point: Point
     record: str
+    status: Status
     lacking: str | None = None
     machine: str = ""
     more: bool = False
@@ -108,18 +109,21 @@ def run_points(
                 yield make_answer(point, outcome)
 
 
-def predict_record(point: Point) -> str:
-    """Return the record of a prediction, computed in this process.
+def predict_answer(point: Point, environment: Mapping[str, Any] | None = None) -> Answer:
+    """Return the answer of a prediction, computed in this process.
 
-    Why: sympy does not crash.
+    Why: sympy does not crash. `environment` is added to the record.
     """
     try:
-        return encode(execute.run_source(point.source, point.target, point.params))
+        result = execute.run_source(point.source, point.target, point.params)
+        found = result if environment is None else replace(result, environment=environment)
+        return Answer(point, encode(found), result.status)
     except Exception as error:
-        return failed_record(point, str(error) if isinstance(error, IoawareError) else f"{type(error).__name__}: {error}")
+        problem = str(error) if isinstance(error, IoawareError) else f"{type(error).__name__}: {error}"
+        return Answer(point, failed_record(point, problem, environment=environment), "failed")
 
 
-def failed_record(point: Point, problem: str, printed: str = "") -> str:
+def failed_record(point: Point, problem: str, printed: str = "", *, environment: Mapping[str, Any] | None = None) -> str:
     """Return the record of a point without an answer.
 
     It says what happened, and holds the end of the output.
@@ -127,7 +131,10 @@ def failed_record(point: Point, problem: str, printed: str = "") -> str:
     lines = printed.strip().splitlines()[-NOTE_LINES:]
     problem = shorten(problem, LONGEST_NOTE)
     notes = (problem, "\n".join(lines)) if lines else (problem,)
-    return encode(Result(point.source, point.target, point.params, exact=False, status="failed", notes=notes))
+    result = Result(
+        point.source, point.target, point.params, exact=False, status="failed", notes=notes, environment=environment
+    )
+    return encode(result)
 
 
 def make_job(
@@ -147,7 +154,7 @@ def make_job(
 def make_answer(point: Point, outcome: Outcome) -> Answer:
     """Return the answer of a point whose process has ended."""
     if outcome.answer is None:
-        return Answer(point, failed_record(point, outcome.problem, outcome.tail))
+        return Answer(point, failed_record(point, outcome.problem, outcome.tail), "failed")
     return make_record_answer(point, outcome.answer)
 
 
@@ -155,10 +162,9 @@ def make_record_answer(point: Point, record: str) -> Answer:
     """Return the answer of a point that ran: its record, or the error in it."""
     answer: Any = json.loads(record)
     if "error" not in answer:
-        return Answer(point, record)
-    return Answer(
-        point, failed_record(point, answer["error"]), answer["error"] if answer["exit_code"] == MACHINE_EXIT else None
-    )
+        return Answer(point, record, answer["status"])
+    lacking = answer["error"] if answer["exit_code"] == MACHINE_EXIT else None
+    return Answer(point, failed_record(point, answer["error"]), "failed", lacking)
 
 
 def preloads(points: Sequence[Point]) -> list[str]:

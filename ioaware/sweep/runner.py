@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from ioaware.cases import CASES
 from ioaware.errors import IoawareError, UsageError
@@ -19,7 +19,7 @@ from ioaware.result import Source, Status
 from ioaware.sweep.claims import Claims, claim_key
 from ioaware.sweep.gpu_name import gpu_name
 from ioaware.sweep.points import Point
-from ioaware.sweep.pool import ENTRY, TIMEOUT_S, Answer, predict_record, run_points
+from ioaware.sweep.pool import ENTRY, TIMEOUT_S, Answer, predict_answer, run_points
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import Study
 
@@ -136,7 +136,7 @@ def run_study(
         with contextlib.closing(Claims(store.path)) as sweep.claims, sweep.flushed_when_interrupted():
             for point in here:
                 if not sweep.skip(point):
-                    sweep.keep(point, predict_record(point), more=not sweep.is_full)
+                    sweep.keep(predict_answer(point), more=not sweep.is_full)
             sweep.flush()
             for apart in (measured_first, others):  # what a measurement tuned is derived and traced
                 if apart is others:
@@ -179,8 +179,8 @@ class _Sweep:
     claims: Claims | None = None
     elsewhere: list[Point] = field(default_factory=list[Point])
     """Points that another sweep is running."""
-    pending: list[tuple[Point, str, str]] = field(default_factory=list[tuple[Point, str, str]])
-    """Points, records and GPUs that are not durable yet."""
+    pending: list[tuple[Point, str, Status, str]] = field(default_factory=list[tuple[Point, str, Status, str]])
+    """Points, records, their status and GPUs that are not durable yet."""
     pending_since: float = 0.0
 
     def skip(self, point: Point) -> bool:
@@ -233,7 +233,7 @@ class _Sweep:
             self.outcome.unavailable[need] = answer.lacking
             self._release(answer.point)
         else:
-            self.keep(answer.point, answer.record, answer.machine, more=answer.more and not self.is_full)
+            self.keep(answer, more=answer.more and not self.is_full)
 
     def refuse_other_machines(self, points: Iterable[Point]) -> None:
         """Leave points open that name a GPU which this machine does not have."""
@@ -260,17 +260,18 @@ class _Sweep:
         waits = bool(self.pending) and time.monotonic() - self.pending_since > CHUNK_S
         return waits or len(self.pending) + 1 >= CHUNK
 
-    def keep(self, point: Point, record: str, machine: str = "", *, more: bool = False) -> None:
+    def keep(self, answer: Answer, *, more: bool = False) -> None:
         """Make a record durable under the GPU that measured it, then report progress.
 
         more: further records follow at once, and all become durable with the last one.
         """
-        machine = machine if machine and point.source == "measure" else self.machines_of(point)[0]
+        point = answer.point
+        machine = answer.machine if answer.machine and point.source == "measure" else self.machines_of(point)[0]
         if machine and machine not in self.outcome.machines:  # of a worker that joined later
             self.outcome.machines += (machine,)
         if not self.pending:
             self.pending_since = time.monotonic()
-        self.pending.append((point, record, machine))
+        self.pending.append((point, answer.record, answer.status, machine))
         if not more:
             self.flush()
 
@@ -287,20 +288,18 @@ class _Sweep:
         """Make the pending records durable in one transaction, then report progress."""
         if not self.pending:
             return
-        for point, _, machine in self.pending:
+        for point, _, _, machine in self.pending:
             if self.is_stale(point):
                 self.store.discard(point, machine=machine)
         self.store.save_all(self.pending)
         pending, self.pending = self.pending, []
-        for point, record, _ in pending:
-            self._count(point, record)
+        for point, record, status, _ in pending:
+            self._count(point, record, status)
 
-    def _count(self, point: Point, record: str) -> None:
+    def _count(self, point: Point, record: str, status: Status) -> None:
         """Count a durable record."""
-        fields: Any = json.loads(record)
-        status: Status = fields["status"]
         if status == "failed":
-            self.outcome.failed.append((point, fields["notes"][0]))
+            self.outcome.failed.append((point, json.loads(record)["notes"][0]))
         else:
             self.available.add(point.need)
         counts = self.outcome.statuses

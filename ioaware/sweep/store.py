@@ -78,14 +78,14 @@ class Store:
 
         `record` is the text of `encode`: the measuring machine need not parse it.
         """
-        self.save_all([(point, record, machine)])
+        self.save_all([(point, record, json.loads(record)["status"], machine)])
 
-    def save_all(self, records: Iterable[tuple[Point, str, str]]) -> None:
+    def save_all(self, records: Iterable[tuple[Point, str, Status, str]]) -> None:
         """Make records durable, all of them or none.
 
-        Each is a point, the text of `encode` and the measuring machine.
+        Each is a point, the text of `encode`, the record's status and the measuring machine.
         """
-        rows = [(point.key, machine, point.source, json.loads(record)["status"], record) for point, record, machine in records]
+        rows = [(point.key, machine, point.source, status, record) for point, record, status, machine in records]
         with self._errors(), self._transaction():
             self._connection.executemany(_SAVE, [(*row, _digest(row)) for row in rows])
 

@@ -14,7 +14,7 @@ from ioaware.sweep import batches
 from ioaware.sweep.batches import execute_batch, run_batches
 from ioaware.sweep.isolation import Outcome
 from ioaware.sweep.points import Point, make_point
-from ioaware.sweep.pool import PRELOAD, Answer
+from ioaware.sweep.pool import PRELOAD, Answer, make_record_answer
 
 PACKAGE = Path(__file__).parents[2]
 
@@ -55,7 +55,9 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> list[Point]:
 
     def run(points: Sequence[Point], *, workers: int | None) -> list[Answer]:
         seen.extend(points)
-        return [Answer(point, json.loads(execute_batch([{**point.to_job(), "timeout_s": 1.0}]))[0]) for point in points]
+        return [
+            make_record_answer(point, json.loads(execute_batch([{**point.to_job(), "timeout_s": 1.0}]))[0]) for point in points
+        ]
 
     monkeypatch.setattr(batches, "Isolation", InThisProcess)
     monkeypatch.setattr(batches, "run_points", run)

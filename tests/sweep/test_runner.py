@@ -22,6 +22,7 @@ from ioaware.result import Params, Result, Source, Status
 from ioaware.sweep import execute, runner
 from ioaware.sweep.claims import claim_key
 from ioaware.sweep.points import Point
+from ioaware.sweep.pool import Answer
 from ioaware.sweep.process_tree import MARK
 from ioaware.sweep.runner import Outcome, SweepInterruptedError, run_study
 from ioaware.sweep.store import Store
@@ -188,7 +189,7 @@ def test_predictions_become_durable_in_chunks_and_before_they_are_reported(
     sizes: list[int] = []
     save_all = store.save_all
 
-    def counting(records: list[tuple[Point, str, str]]) -> None:
+    def counting(records: list[tuple[Point, str, Status, str]]) -> None:
         sizes.append(len(records))
         save_all(records)
 
@@ -204,14 +205,14 @@ def test_predictions_become_durable_in_chunks_and_before_they_are_reported(
 
 def test_ctrl_c_stores_the_predictions_that_are_ready(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     study = predictions(6)
-    predict = runner.predict_record
+    predict = runner.predict_answer
 
-    def interrupted(point: Point) -> str:
+    def interrupted(point: Point) -> Answer:
         if point is study.points[4]:
             raise KeyboardInterrupt
         return predict(point)
 
-    monkeypatch.setattr(runner, "predict_record", interrupted)
+    monkeypatch.setattr(runner, "predict_answer", interrupted)
     with pytest.raises(SweepInterruptedError, match="4 of 6 points are stored"):
         run_study(study, store)
     assert len(store.results()) == 4

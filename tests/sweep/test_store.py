@@ -100,7 +100,7 @@ def test_records_are_durable_when_save_returns(tmp_path: Path) -> None:
 
 def test_records_saved_together_are_all_there_or_none(tmp_path: Path) -> None:
     points = [a_point(seq_len) for seq_len in range(1, 201)]
-    records = [(point, encode(a_result(point)), "") for point in points]
+    records: list[tuple[Point, str, Status, str]] = [(point, encode(a_result(point)), "ok", "") for point in points]
     with Store(tmp_path / "s.db") as store, Store(tmp_path / "s.db", readonly=True) as other:
         connection = store._connection  # pyright: ignore[reportPrivateUsage]
         connection.execute("PRAGMA max_page_count = 12")  # room for some of them

@@ -26,8 +26,11 @@ from ioaware.sweep.points import Point
 from ioaware.sweep.pool import ENTRY, Answer, failed_record, make_answer, make_job
 
 POLL_S = 1.0
-LONGEST_CHUNK = 64
-"""Most predictions of one task: each takes milliseconds, as much as sending it."""
+LONGEST_CHUNK = 512
+"""Most predictions of one task.
+
+Each takes half a millisecond, and a task up to 20 ms of the client's time.
+"""
 HANG_MARGIN_S = 120.0
 """Time beyond a point's limit after which its worker counts as hanging.
 
@@ -133,7 +136,7 @@ class Dispatcher:
             if all_lack or time.monotonic() - since > self.patience_s:
                 why = lacks[0] if lacks else f"the workers' GPUs: {', '.join(self.roster.machines())}"
                 while points:
-                    yield Answer(points.popleft(), "", lacking=why)
+                    yield Answer(points.popleft(), "", "failed", lacking=why)
 
     def _send(self) -> None:
         """Fill every worker that has room, the least busy first."""
@@ -146,7 +149,8 @@ class Dispatcher:
     def _take(self, points: deque[Point]) -> list[Point]:
         """Return the next point to run, or a chunk of predictions."""
         slots = sum(worker.slots for worker in self._workers())
-        size = min(LONGEST_CHUNK, max(1, len(points) // (4 * slots))) if self._in_chunks(points[0]) else 1
+        together = self._is_prediction(points[0]) and not self.losses[points[0]]
+        size = min(LONGEST_CHUNK, max(1, len(points) // (4 * slots))) if together else 1
         chunk: list[Point] = []
         while points and len(chunk) < size:
             point = points.popleft()
@@ -155,19 +159,27 @@ class Dispatcher:
                 chunk.append(point)
         return chunk
 
-    def _in_chunks(self, point: Point) -> bool:
-        return point.source == "predict" and self.entry == ENTRY and not self.losses[point]
+    def _is_prediction(self, point: Point) -> bool:
+        """Return whether its worker computes it itself.
+
+        As without a cluster, it needs no process of its own.
+        """
+        return point.source == "predict" and self.entry == ENTRY
 
     def _submit(self, worker: Worker, points: list[Point]) -> None:
-        commands: list[dict[str, Any]] = []
-        for point in points:
-            job, timeout_s, memory_bytes = make_job(point, self.timeout_s, 1, self.memory_bytes)
-            limits = {"timeout_s": timeout_s, "memory_bytes": memory_bytes}
-            commands.append({"job": job, "revision": point.revision, **limits})
-        text = json.dumps({"sweep": self.sweep, "entry": self.entry, "jobs": commands})
-        task = Task(points, sum(command["timeout_s"] for command in commands), worker)
+        if self._is_prediction(points[0]):
+            function, limit_s = on_worker.predict_points, self.timeout_s * len(points)
+            work: dict[str, Any] = {"facts": worker.facts, "points": [[point.target, point.params] for point in points]}
+        else:
+            (point,) = points
+            job, limit_s, memory_bytes = make_job(point, self.timeout_s, 1, self.memory_bytes)
+            function = on_worker.run_job
+            limits = {"timeout_s": limit_s, "memory_bytes": memory_bytes}
+            work = {"sweep": self.sweep, "entry": self.entry, "job": job, "revision": point.revision, **limits}
+        task = Task(points, limit_s, worker)
         name = f"{points[0].source}-{uuid.uuid4().hex}"
-        task.future = self.client.submit(on_worker.run_jobs, text, key=name, workers=[worker.address], pure=False)
+        text = json.dumps(work)
+        task.future = self.client.submit(function, text, key=name, workers=[worker.address], pure=False)
         self.tasks[name] = task
         worker.tasks.append(task)
         task.future.add_done_callback(self.events.put)
@@ -196,32 +208,33 @@ class Dispatcher:
                 yield from self._lost([task], f"gave no result ({type(error).__name__}: {str(error)[:300]})")
             return
         self._forget(task)
-        yield from self._answers(task, said)
+        if self._is_prediction(task.points[0]):
+            last = task.points[-1]
+            for point, (status, record) in zip(task.points, said, strict=True):
+                yield Answer(point, record, status, more=point is not last)
+        else:
+            yield from self._answer(task.points[0], task.worker, said)
 
-    def _answers(self, task: Task, said: dict[str, Any]) -> Generator[Answer]:
-        """Yield the answers of a task that ended.
+    def _answer(self, point: Point, worker: Worker, said: dict[str, Any]) -> Generator[Answer]:
+        """Yield the answer of a point whose process ended.
 
-        Points that this worker cannot run go back to the queue.
+        One that this worker cannot run goes back to the queue.
         """
-        worker = task.worker
-        last = task.points[-1]
-        for point, fields in zip(task.points, said["outcomes"], strict=True):
-            outcome = Outcome(**fields)
-            answer = make_answer(point, outcome)
-            failed = answer.lacking is not None or json.loads(answer.record)["status"] == "failed"
-            if failed and said["gpu"] not in (None, worker.gpu):
-                worker.lacks["measure"] = f"{worker.gpu} on {worker.host} is gone"
-                yield from self._retry(point, worker, "lost its GPU")
-            elif outcome.ended == "lost" and not self.losses[point]:  # with the fork server, as without a cluster
-                yield from self._retry(point, worker, outcome.problem)
-            elif answer.lacking is not None and point.source not in worker.proven:
-                worker.lacks[point.source] = answer.lacking
-                self.queues[point.need].appendleft(point)
-            else:
-                if not failed:
-                    worker.proven.add(point.source)
-                machine = worker.gpu if worker.gpu != NO_GPU else ""
-                yield Answer(point, with_facts(answer.record, worker.facts), machine=machine, more=point is not last)
+        outcome = Outcome(**said["outcome"])
+        answer = make_answer(point, outcome)
+        failed = answer.status == "failed"
+        if failed and said["gpu"] not in (None, worker.gpu):
+            worker.lacks["measure"] = f"{worker.gpu} on {worker.host} is gone"
+            yield from self._retry(point, worker, "lost its GPU")
+        elif outcome.ended == "lost" and not self.losses[point]:  # with the fork server, as without a cluster
+            yield from self._retry(point, worker, outcome.problem)
+        elif answer.lacking is not None and point.source not in worker.proven:
+            worker.lacks[point.source] = answer.lacking
+            self.queues[point.need].appendleft(point)
+        else:
+            if not failed:
+                worker.proven.add(point.source)
+            yield _located(answer, worker)
 
     def _lose(self, worker: Worker, how: str) -> Generator[Answer]:
         """Run the points of a lost worker elsewhere.
@@ -251,8 +264,7 @@ class Dispatcher:
             self.queues[point.need].appendleft(point)
         else:
             problem = f"lost with its worker {MAX_LOSSES} times; the last one, on {worker.host}, {how}"
-            machine = worker.gpu if worker.gpu != NO_GPU else ""
-            yield Answer(point, with_facts(failed_record(point, problem), worker.facts), machine=machine)
+            yield _located(Answer(point, failed_record(point, problem), "failed"), worker)
 
     def _forget(self, task: Task) -> None:
         del self.tasks[task.future.key]
@@ -289,8 +301,9 @@ def _not_measured(points: deque[Point]) -> bool:
     return not points or points[0].source != "measure"
 
 
-def with_facts(record: str, facts: dict[str, Any]) -> str:
-    """Return a record whose environment says where it was made."""
-    fields: dict[str, Any] = json.loads(record)
-    fields["environment"] = {**fields.get("environment", {}), **facts}
-    return strict_json.dumps(fields)
+def _located(answer: Answer, worker: Worker) -> Answer:
+    """Return an answer whose record says where it was made."""
+    fields: dict[str, Any] = json.loads(answer.record)
+    fields["environment"] = {**fields.get("environment", {}), **worker.facts}
+    machine = worker.gpu if worker.gpu != NO_GPU else ""
+    return Answer(answer.point, strict_json.dumps(fields), answer.status, machine=machine)

@@ -6,6 +6,7 @@ Arguments and results are JSON text: between client and workers, only the names 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import socket
@@ -20,7 +21,7 @@ from ioaware.errors import UsageError
 from ioaware.sweep.gpu_name import first_gpu
 from ioaware.sweep.isolation import Isolation, Outcome
 from ioaware.sweep.points import Point, target_digest
-from ioaware.sweep.pool import ENTRY, MACHINE_EXIT, PRELOAD, predict_record
+from ioaware.sweep.pool import ENTRY, MACHINE_EXIT, PRELOAD, predict_answer
 
 _PACKAGES = ("torch", "triton", "numpy", "distributed")
 
@@ -42,20 +43,34 @@ def versions() -> dict[str, str]:
 
 
 def identify() -> str:
-    """Return the worker's host, first visible GPU and versions."""
+    """Return the worker's host, first visible GPU and versions.
+
+    Closed forms are imported on the way: every worker would else begin its first predictions with that second.
+    """
+    importlib.import_module("ioaware.prediction")
     gpu, index = first_gpu()
     return json.dumps({"host": socket.gethostname(), "gpu": gpu, "gpu_index": index, "versions": versions()})
 
 
-def run_jobs(text: str) -> str:
-    """Run the jobs of one task in order.
+def predict_points(text: str) -> str:
+    """Predict the points of one task; return status and record of each.
 
-    Return their outcomes and the GPU that is visible afterwards.
+    They need no process of their own, as without a cluster.
     """
     task: dict[str, Any] = json.loads(text)
-    outcomes = [asdict(_run(task["sweep"], task["entry"], job)) for job in task["jobs"]]
-    measured = any(job["job"]["source"] == "measure" for job in task["jobs"])
-    return json.dumps({"outcomes": outcomes, "gpu": first_gpu()[0] if measured else None})
+    points = (Point("predict", target, params) for target, params in task["points"])
+    answers = (predict_answer(point, task["facts"]) for point in points)
+    return json.dumps([(answer.status, answer.record) for answer in answers])
+
+
+def run_job(text: str) -> str:
+    """Run one point in a process of its own.
+
+    Return its outcome and, of a measurement, the GPU that is visible afterwards.
+    """
+    task: dict[str, Any] = json.loads(text)
+    outcome = asdict(_run(task))
+    return json.dumps({"outcome": outcome, "gpu": first_gpu()[0] if task["job"]["source"] == "measure" else None})
 
 
 def stop(sweep: str) -> None:
@@ -71,16 +86,14 @@ def stop(sweep: str) -> None:
             isolation.abort()  # the thread that waits for it closes it
 
 
-def _run(sweep: str, entry: str, command: dict[str, Any]) -> Outcome:
-    job: dict[str, Any] = command["job"]
-    if job["source"] == "predict" and entry == ENTRY:  # as without a cluster: no process of its own
-        return Outcome(0, "exit", 0, predict_record(Point("predict", job["target"], job["params"])), "")
-    if refusal := _other_file(job["target"], command["revision"]):
+def _run(task: dict[str, Any]) -> Outcome:
+    job: dict[str, Any] = task["job"]
+    if refusal := _other_file(job["target"], task["revision"]):
         return Outcome(0, "exit", 0, json.dumps({"error": refusal, "exit_code": MACHINE_EXIT}), "")
-    isolation = _take(sweep, entry)
-    isolation.submit(0, job, command["timeout_s"], command["memory_bytes"])
+    isolation = _take(task["sweep"], task["entry"])
+    isolation.submit(0, job, task["timeout_s"], task["memory_bytes"])
     outcome = isolation.next()
-    _give_back(sweep, isolation)
+    _give_back(task["sweep"], isolation)
     return outcome
 
 

@@ -22,8 +22,8 @@ from ioaware.sweep.cluster.dispatcher import Dispatcher
 from ioaware.sweep.cluster.roster import Roster
 from ioaware.sweep.gpu_name import NO_GPU
 from ioaware.sweep.isolation import Outcome
-from ioaware.sweep.points import Point
-from ioaware.sweep.pool import ENTRY, Answer
+from ioaware.sweep.points import Point, make_point
+from ioaware.sweep.pool import ENTRY, Answer, predict_answer
 
 H200, A100 = "NVIDIA H200", "NVIDIA A100-SXM4-80GB"
 VERSIONS = {"ioaware's code": "abc", "torch": "2.13.0"}
@@ -82,21 +82,22 @@ class Client:
                 "gpu_index": 0 if self.gpus[address] != NO_GPU else None,
             }
             return Future(key, "finished", json.dumps({**known, "versions": self.versions.get(address, VERSIONS)}))
-        outcomes: list[dict[str, Any]] = []
-        gpu = None
-        for command in json.loads(arguments[0])["jobs"]:
-            self.ran.append((address, command["job"]["target"]))
+        task = json.loads(arguments[0])
+        predicted = [{"source": "predict", "target": target, "params": params} for target, params in task.get("points", [])]
+        said = None
+        for job in predicted or [task["job"]]:
+            self.ran.append((address, job["target"]))
             try:
-                said = self.behave(address, command["job"])
+                said = self.behave(address, job)
             except Exception as error:
                 if isinstance(error, KilledWorker):
                     del self.gpus[address]
                 return Future(key, "error", error)
-            if said is None:
-                return Future(key, "pending", None)
-            outcomes.append(asdict(said[0]))
-            gpu = said[1]
-        return Future(key, "finished", json.dumps({"outcomes": outcomes, "gpu": gpu}))
+        if said is None:
+            return Future(key, "pending", None)
+        if predicted:
+            return Future(key, "finished", on_worker.predict_points(*arguments))
+        return Future(key, "finished", json.dumps({"outcome": asdict(said[0]), "gpu": said[1]}))
 
     def cancel(self, futures: Sequence[Future]) -> None: ...
 
@@ -123,11 +124,18 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_worker, "versions", lambda: VERSIONS)
 
 
-def run(client: Client, todo: list[Point], *, patience_s: float = 0.1, notes: list[str] | None = None) -> list[Answer]:
+def run(
+    client: Client,
+    todo: list[Point],
+    *,
+    patience_s: float = 0.1,
+    notes: list[str] | None = None,
+    entry: str = "targets:stub",
+) -> list[Answer]:
     events: queue.SimpleQueue[Any] = queue.SimpleQueue()
     roster = Roster(client, events.put, (notes if notes is not None else []).append)
     roster.refresh()
-    options = SimpleNamespace(timeout_s=1.0, memory_bytes=None, entry="targets:stub", patience_s=patience_s)
+    options = SimpleNamespace(timeout_s=1.0, memory_bytes=None, entry=entry, patience_s=patience_s)
     return list(Dispatcher(client, roster, events, todo, skip=lambda _: False, **vars(options)).run())
 
 
@@ -143,14 +151,35 @@ def test_every_point_has_one_answer_with_its_host_and_gpu() -> None:
 
 
 def test_the_last_answer_of_a_task_ends_its_transaction() -> None:
-    client = Client({"a": NO_GPU}, fine)
-    events: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    roster = Roster(client, events.put, print)
-    roster.refresh()
-    options = SimpleNamespace(timeout_s=1.0, memory_bytes=None, entry=ENTRY, patience_s=0.1)
-    answers = list(Dispatcher(client, roster, events, points(9, "predict"), skip=lambda _: False, **vars(options)).run())
+    answers = run(Client({"a": NO_GPU}, fine), points(9, "predict"), entry=ENTRY)
     assert len(answers) == 9
     assert [answer.more for answer in answers] == [True, False, *[False] * 7]  # a quarter of the points, then one at a time
+
+
+def test_predictions_of_a_worker_are_those_of_this_process_and_name_its_host() -> None:
+    todo = [make_point("predict", "flash2", {"seq_len": length}) for length in range(16, 36)]
+    todo.append(Point("predict", "flash2", {"seq_len": 16, "head_dim": 0}))  # a study would refuse it
+    answers = run(Client({"a": NO_GPU, "b": NO_GPU}, fine), todo, entry=ENTRY)
+    assert {answer.point for answer in answers} == set(todo)
+    for answer in answers:
+        here, there = predict_answer(answer.point), json.loads(answer.record)
+        assert there.pop("environment")["host"] in ("host-a", "host-b")
+        assert there == json.loads(here.record)
+        assert answer.status == here.status == there["status"] == ("failed" if answer.point is todo[-1] else "ok")
+
+
+def test_the_predictions_of_a_dead_worker_run_again_one_by_one() -> None:
+    deaths = iter(["a"])
+
+    def behave(address: str, job: dict[str, Any]) -> tuple[Outcome, str]:
+        if job["params"] == {"seq_len": 17} and next(deaths, None):
+            raise KilledWorker
+        return fine(address, job)
+
+    client = Client({"a": NO_GPU, "b": NO_GPU}, behave)
+    answers = run(client, [Point("predict", "flash2", {"seq_len": length}) for length in range(16, 56)], entry=ENTRY)
+    assert len(answers) == 40
+    assert {answer.status for answer in answers} == {"ok"}
 
 
 def test_a_dead_worker_costs_its_point_one_retry() -> None:
