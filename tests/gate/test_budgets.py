@@ -75,6 +75,11 @@ def test_unknown_values_are_not_within_a_budget(change: dict[str, Any], budgets:
     assert verdict(replace(ADD, **change), **budgets) is Verdict.INCOMPARABLE
 
 
+def test_unknown_compulsory_bytes_are_named() -> None:
+    (judgement,) = judge(replace(ADD, compulsory=None), {"vs_compulsory": 100})
+    assert judgement.reason == "the compulsory bytes are not known"
+
+
 def test_an_unproven_limit_is_unsure() -> None:
     """Equal at every size, but the algebra does not prove it."""
     halves = replace(ADD, formulas={**ADD.formulas, "reads": read_formula("n//2 + (n + 1)//2", NAMES)})

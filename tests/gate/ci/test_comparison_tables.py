@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,19 @@ def test_two_versions_into_a_named_file(tmp_path: Path, summary: Path) -> None:
     assert found[0] == "## Two versions: WORSE, 1 of 1 failing"
     assert any(line.startswith("| WORSE | add.py:add | reads | 8,000 | 16,000 |") for line in found[4:8])
     assert not summary.exists()
+
+
+def test_rows_of_two_versions_the_failing_first(tmp_path: Path, summary: Path) -> None:
+    def rows(**new: Any) -> list[str]:
+        for name, made in (("old", document(registers=16)), ("new", document(**new, ir_hash="ba9876543210"))):
+            (tmp_path / f"{name}.json").write_text(json.dumps(made))
+        summary.unlink(missing_ok=True)
+        run(["diff", str(tmp_path / "old.json"), str(tmp_path / "new.json")], Settings())
+        cells = [line.split("|") for line in lines(summary) if line.startswith("| ")][2:]
+        return [f"{cell[1].strip()} {cell[3].strip()}".strip() for cell in cells]
+
+    assert rows(registers=40, local_bytes=8)[0] == "WORSE spills"
+    assert rows(registers=40, local_bytes=8)[-1] == "registers"  # shown, and gated nowhere
 
 
 def test_budgets_the_worst_first(tmp_path: Path, summary: Path) -> None:

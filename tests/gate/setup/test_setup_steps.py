@@ -340,7 +340,9 @@ def test_what_the_workflows_install() -> None:
     assert f'        run: |\n          python -m pip install "ioaware==0.1.0" {pins} pytest\n{rest}' in cpu_workflow(job)
     with_report = f'          python -m pip install "ioaware[report]==0.1.0" {pins} pytest pytest-benchmark\n{rest}'
     assert with_report in gpu_workflow(job)
-    assert f'"ioaware[report]==0.1.0" {pins} pytest\n' in gpu_workflow(Job("main", VERSIONS))
+    without = gpu_workflow(Job("main", VERSIONS))
+    assert f'"ioaware[report]==0.1.0" {pins} pytest\n' in without
+    assert ("benchmark" in without, "--benchmark-only" in gpu_workflow(job)) == (False, True)
 
 
 def test_the_study() -> None:

@@ -71,6 +71,13 @@ def test_a_function_that_is_removed() -> None:
     assert callable(time.monotonic)
 
 
+def test_a_function_that_a_module_gains_replaces_nothing() -> None:
+    with GuardedFunctions() as guard:
+        time.of_a_test = replacement  # type: ignore[attr-defined]
+        assert guard.changed() == {}
+    del time.of_a_test  # type: ignore[attr-defined]
+
+
 def test_private_names_and_modules_are_free() -> None:
     with GuardedFunctions() as guard:
         cuda._of_a_test = 1
