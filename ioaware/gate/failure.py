@@ -1,17 +1,18 @@
 """Write the message of a failing gate.
 
-It shows both formulas, the growth, its source line, and how to accept it.
+It shows both formulas, the growth, its source line, and how to accept it; of a budget, the lines that move the most bytes.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioaware.display.units import times_text
-from ioaware.gate.derived_snapshot import Recorded
+from ioaware.gate import budgets
+from ioaware.gate.derived_snapshot import Recorded, recorded
 from ioaware.gate.formulas.formula_order import Comparison, at_text
 from ioaware.gate.repository.ledger import LEDGER
 from ioaware.gate.snapshot import Judgement, Snapshot
@@ -66,6 +67,25 @@ def _lines(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived
         yield f"  no snapshot can hold these bytes: make the kernel exempt in {LEDGER}, with the reason"
 
 
+def budget_text(over: Sequence[budgets.Judgement], derived: Derived) -> str:
+    """Return the message of a test that exceeds budgets: which, why, and the lines that move the most bytes."""
+    return "\n".join(_budget_lines(over, derived))
+
+
+def _budget_lines(over: Sequence[budgets.Judgement], derived: Derived) -> Iterator[str]:
+    for one in over:
+        yield f"{one.verdict}: {derived.target} is not within {one.budget}"
+        yield f"  why         {one.reason}"
+    in_bytes = [one.budget for one in over if one.budget not in budgets.COUNTS]
+    kinds = dict.fromkeys(kind for name in in_bytes for kind in budgets.BYTES.get(name, budgets.BYTES["max_bytes"]))
+    if derived.exact and kinds:
+        texts = recorded(derived).texts
+        yield from (f"  {kind:<11} {texts[kind]}" for kind in kinds if kind in texts)
+        yield from _listed(_moving(derived, kinds), "largest")
+        yield from _floor(derived)
+    yield "  A budget is not raised by --traffic=accept; change it in the test."
+
+
 def _formula(kind: str, snapshot: Snapshot, now: Recorded, compared: Comparison | None) -> Iterator[str]:
     old, new = snapshot.texts.get(kind), now.texts.get(kind, "0")
     if old is None or (compared and compared.verdict is Verdict.SAME):
@@ -88,31 +108,34 @@ def _sources(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Deriv
     They are those whose bytes are the difference, or else the largest ones. A snapshot has totals, so that of several
     lines with these bytes any may be the new one.
     """
-    from ioaware.derivation.line_report import KINDS, explain, value
-
-    names = {kind: name for name, kind in KINDS.items()}
     changed = [kind for kind, one in found.comparisons.items() if one.verdict is not Verdict.SAME]
     if snapshot.missing or not changed:
         return
-    for kernel in explain(derived):
-        lines = [
-            (section, line, [access for access in line.accesses if names.get(KINDS[access.kind]) in _kinds(changed, names)])
-            for section in kernel.sections
-            for line in section.lines
-        ]
-        moving = [(section, line, accesses) for section, line, accesses in lines if accesses]
-        moving.sort(key=lambda one: -sum(value(access.bytes, derived.values) or 0 for access in one[2]))
-        exact = _fitting(moving, snapshot, now, changed) or _fitting_by_value(moving, found, changed, derived)
-        label = "largest" if not exact else "one of" if len(exact) > 1 else "from"
-        for section, line, accesses in (exact or moving)[:MAX_LINES]:
-            each = ", ".join(str(access.bytes) for access in accesses)
-            yield f"  {label:<11} {_shown(section.path)}:{line.number}: {line.text.strip()}"
-            yield f"              {line.kinds} {each} bytes"
-            label = ""
+    moving = _moving(derived, changed)
+    exact = _fitting(moving, snapshot, now, changed) or _fitting_by_value(moving, found, changed, derived)
+    yield from _listed(exact or moving, "largest" if not exact else "one of" if len(exact) > 1 else "from")
 
 
-def _kinds(changed: list[str], names: dict[str, Any]) -> set[Any]:
-    return {names.get(kind) for kind in changed}
+def _moving(derived: Derived, kinds: Collection[str]) -> list[Any]:
+    """Return the source lines that move bytes of these kinds, with their accesses, the most bytes first."""
+    from ioaware.derivation.line_report import KINDS, explain, value
+
+    lines = [
+        (section, line, [access for access in line.accesses if KINDS[access.kind] in kinds])
+        for kernel in explain(derived)
+        for section in kernel.sections
+        for line in section.lines
+    ]
+    moving = [(section, line, accesses) for section, line, accesses in lines if accesses]
+    return sorted(moving, key=lambda one: -sum(value(access.bytes, derived.values) or 0 for access in one[2]))
+
+
+def _listed(lines: Sequence[Any], label: str) -> Iterator[str]:
+    for section, line, accesses in lines[:MAX_LINES]:
+        each = ", ".join(str(access.bytes) for access in accesses)
+        yield f"  {label:<11} {_shown(section.path)}:{line.number}: {line.text.strip()}"
+        yield f"              {line.kinds} {each} bytes"
+        label = ""
 
 
 def _fitting(moving: list[Any], snapshot: Snapshot, now: Recorded, changed: list[str]) -> list[Any]:

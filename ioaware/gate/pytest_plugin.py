@@ -85,11 +85,12 @@ class _Session:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _write(self) -> list[str]:
-        written = write_edits(_once(self.edits))
-        if self.ledger is not None and self.ledger.gate(self.gated):
+        edits, refused = _once(self.edits)
+        written = write_edits(edits)
+        if not refused and self.ledger is not None and self.ledger.gate(self.gated):
             write_ledger(self.config.rootpath, self.ledger)
             written.append(str(self.config.rootpath / LEDGER))
-        return [f"{WROTE} {place}" for place in written]
+        return [*(f"{WROTE} {place}" for place in written), *refused]
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print what was written, and what the ledger misses; nothing otherwise."""
@@ -227,16 +228,16 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         setattr(report, ATTACHED, [one.to_dict() for one in calls.finished()])
 
 
-def _once(edits: list[Edit]) -> list[Edit]:
-    """Return one edit for each place.
-
-    Raises for a place that two tests would write differently.
-    """
-    found: dict[tuple[str, int], Edit] = {}
+def _once(edits: list[Edit]) -> tuple[list[Edit], list[str]]:
+    """Return one edit for each place, and a line for each place that two tests would write differently."""
+    found: dict[tuple[str, int], list[Edit]] = {}
     for edit in edits:
-        key = (str(edit.place.path), edit.place.start)
-        if found.setdefault(key, edit).arguments != edit.arguments:
-            raise IoawareError(
-                f"{edit.place.path}:{edit.place.line}: one snapshot stands for two different calls", "Give each its own."
-            )
-    return list(found.values())
+        found.setdefault((str(edit.place.path), edit.place.start), []).append(edit)
+    clear = [same[0] for same in found.values() if len({edit.arguments for edit in same}) == 1]
+    refused = [
+        f"{first.place.path}:{first.place.line}: not written, one snapshot stands for {len(same)} calls of different traffic. "
+        "Give each a snapshot of its own: an `assert` for each parameter, or a test for each."
+        for same in found.values()
+        if (first := same[0]) not in clear
+    ]
+    return clear, refused

@@ -110,7 +110,9 @@ class Traffic:
         """
         for size in sizes:
             if not isinstance(size, str) and (type(size) is not int or size < 1):
-                raise UsageError(f"a size is a name or a positive integer, not {size!r}")
+                raise UsageError(
+                    f"a size is a name or a positive integer, not {size!r}", 'For example traffic.tensor("rows", 128).'
+                )
         self._sizes.add([size for size in sizes if isinstance(size, str)], values)
         return SymbolicTensor(sizes, str(dtype).removeprefix("torch."))
 
@@ -217,8 +219,9 @@ class Traffic:
         derived = gated.derived
         over = [one for one in judge(work_of(derived), budgets) if one.verdict is not Verdict.SAME]
         if over:
-            lines = [f"{one.verdict}: {derived.target} is not within {one.budget}\n  why         {one.reason}" for one in over]
-            message = "\n".join((*lines, "  A budget is not raised by --traffic=accept; change it in the test."))
+            from ioaware.gate.failure import budget_text
+
+            message = budget_text(over, derived)
             gated.outcome.judge(worst(one.verdict for one in over), f"{over[0].budget}: {over[0].reason}", message)
             self._fail(message)
 

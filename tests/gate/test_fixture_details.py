@@ -111,7 +111,7 @@ def test_a_budget_that_is_exceeded_says_which_and_why(monkeypatch: pytest.Monkey
     ]
     monkeypatch.setattr(budgets, "judge", lambda work, limits: over)
     monkeypatch.setattr(derived_work, "work_of", lambda derived: derived)
-    gated: Any = SimpleNamespace(derived=SimpleNamespace(target="k:f"), outcome=Outcome("t"))
+    gated: Any = SimpleNamespace(derived=SimpleNamespace(target="k:f", exact=False), outcome=Outcome("t"))
     with pytest.raises(TrafficChangedError) as error:
         traffic()._hold(gated, {"max_bytes": 1})
     assert str(error.value).splitlines() == [
@@ -132,6 +132,13 @@ def test_points_without_a_value_are_left_out_of_a_snapshot() -> None:
     assert snapshot_arguments(now, ()) == [
         ("reads", '"n"'), ("at", '{\n    "n=4": (16, 8),\n}'), ("made_with", '"made"'),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("loads", "names", "written"), [(2, (), ["2"]), (0, (), []), (0, ("tma_loads",), ["0"])])
+def test_tma_loads_are_recorded_where_there_are_some(loads: int, names: tuple[str, ...], written: list[str]) -> None:
+    facts = {**dict.fromkeys(FACTS, 8), "tma_loads": loads}
+    now: Any = SimpleNamespace(texts={"reads": "n"}, values=(), facts=facts, header="made")
+    assert [value for name, value in snapshot_arguments(now, names) if name in FACTS] == written
 
 
 def test_bytes_that_are_not_exact_give_the_note_of_their_launch() -> None:

@@ -307,6 +307,19 @@ def test_no_update_raises_a_budget(repository: Repository) -> None:
     assert (ran.code, "A budget is not raised by --traffic=accept" in ran.output) == (1, True)
 
 
+def test_a_budget_that_is_exceeded_shows_what_moves_the_bytes(repository: Repository) -> None:
+    output = budgeted(repository, "max_reads='3*rows*cols', max_spills=0").output
+    shown = [re.sub(r" /\S+/scale", " scale", line[1:].strip()) for line in output.splitlines() if line.startswith("E ")]
+    assert shown[1:] == [
+        "why         33,554,432 B, the limit is 25,165,824 B at rows=4096, cols=2048: 8,388,608 B too many",
+        "reads       4*cols*rows",
+        "largest     scale.py:11: value = tl.load(x + row * cols + col, col < cols) * tl.load(w + col, col < cols)",
+        "reads 2*cols*rows, 2*cols*rows bytes",
+        "compulsory  33,558,528 B; requested 50,331,648 B is 1.5× this",
+        "A budget is not raised by --traffic=accept; change it in the test.",
+    ]
+
+
 def test_a_budget_in_a_snapshot_is_held_and_kept(gated: Repository) -> None:
     gated.change(gated.test, "        made_with=", '        max_bytes="6*rows*cols",  # the floor\n        made_with=')
     gated.change(gated.kernel, *LESS)
@@ -366,11 +379,14 @@ def test_a_failing_test_writes_nothing(repository: Repository) -> None:
 def test_one_snapshot_for_two_calls_is_refused(repository: Repository) -> None:
     both = "@pytest.mark.parametrize('dtype', ['float16', 'float32'])\ndef test_scale(traffic, dtype):"
     body = repository.test.read_text().replace("def test_scale(traffic):", both)
-    repository.test.write_text("import pytest\n" + body.replace('dtype="float16"', "dtype=dtype"))
-    before = repository.test.read_text()
+    shared = "import pytest\n" + body.replace('dtype="float16"', "dtype=dtype")
+    alone = "\n\n" + repository.test.read_text().partition("\n\n\n")[2].replace("test_scale", "test_alone")
+    repository.test.write_text(shared + alone)
     ran = repository.pytest("--traffic=create")
-    assert (ran.code, "one snapshot stands for two different calls" in ran.output) == (1, True)
-    assert repository.test.read_text() == before
+    assert (ran.code, "not written, one snapshot stands for 2 calls of different traffic" in ran.output) == (1, True)
+    written = repository.test.read_text()
+    assert written.startswith(shared)  # the call of the other test is written all the same
+    assert 'reads="4*cols*rows"' in written.removeprefix(shared)
 
 
 def test_the_rest_of_a_file_is_unchanged(repository: Repository) -> None:
