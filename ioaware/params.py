@@ -141,6 +141,6 @@ def split_assignments(assignments: Iterable[str], flag: str = "-p", example: str
         if not equals or not name:
             raise UsageError(f"{flag} {item!r} is not name=value", f"For example: {example}")
         if name in pairs:
-            raise UsageError(f"{flag} {name} is given twice")
+            raise UsageError(f"{flag} {name} is given twice", "Leave one of them out.")
         pairs[name] = value
     return pairs

@@ -56,7 +56,9 @@ def read_lines(path: Path, max_bytes: int) -> Iterator[tuple[int, bytes]]:
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})", "Check the path and its permissions.") from error
     if len(content) > max_bytes:
-        raise DataError(f"{path}: more than the {max_bytes} bytes that this reader accepts")
+        raise DataError(
+            f"{path}: more than the {max_bytes} bytes that this reader accepts", "Name another file, or split this one."
+        )
     for number, line in enumerate(content.split(b"\n"), start=1):
         if line.strip():
             yield number, line

@@ -128,7 +128,7 @@ def grid(
     causal None: both. Raises `UsageError` for values that no point can have.
     """
     if dtype not in ELEMENT_BYTES:
-        raise UsageError(f"--dtype {dtype}: attention is raced in {' or '.join(ELEMENT_BYTES)}")
+        raise UsageError(f"--dtype {dtype}: attention is raced in {' or '.join(ELEMENT_BYTES)}", "Give one of these.")
     for name, values, most in (
         ("--head-dim", head_dims, KV_HIDDEN),
         ("--seq-len", seq_lens, 2**20),

@@ -79,10 +79,15 @@ class LaunchedKernel:
         if len(args) < len(names):  # constexprs left out
             names = [each for each in names if each not in constants]
         if len(args) != len(names):
-            raise UsageError(f"{name} takes {len(names)} arguments, and a compiled kernel was given {len(args)}")
+            raise UsageError(
+                f"{name} takes {len(names)} arguments, and a compiled kernel was given {len(args)}", f"Give {', '.join(names)}."
+            )
         for each, value in zip(names, args, strict=True):
             if each not in constants and self._is_one(each) and type(value) is int and value != 1:
-                raise UsageError(f"{name} was compiled for {each} = 1 and is launched with {each} = {value}")
+                raise UsageError(
+                    f"{name} was compiled for {each} = 1 and is launched with {each} = {value}",
+                    "Compile it for this value: call the kernel itself.",
+                )
         given = dict(zip(names, args, strict=True)) | {each: self._arguments[each] for each in constants}
         _active[-1](self._kernel, (), grid, given | dict(self._options))
 

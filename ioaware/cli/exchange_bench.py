@@ -76,7 +76,7 @@ def _order(subject: str, ranks: int, choices: Choices) -> tuple[list[Any], dict[
     if subject == "nvlink":
         return list(SIZES), {}
     if len(choices.head_dims) > 1:
-        raise UsageError("bench context-parallel takes one --head-dim")
+        raise UsageError("bench context-parallel takes one --head-dim", "Run it once for each.")
     from ioaware.bench.multi_gpu.rank_attention import NAMES
 
     unknown = [name for name in choices.names if name not in NAMES]

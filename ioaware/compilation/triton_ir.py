@@ -195,7 +195,9 @@ def specialise(
     try:
         parsed, signature, constants, attributes = kernel._pack_args(backend, options, bound, specialization, options)
     except KeyError as error:
-        raise UsageError(f"{launch.name} has no parameter or launch option {error.args[0]}") from error
+        raise UsageError(
+            f"{launch.name} has no parameter or launch option {error.args[0]}", "Leave it out of the launch."
+        ) from error
     return _source_kind(kernel)(kernel, signature, constants, attributes), parsed, backend
 
 

@@ -136,7 +136,9 @@ def run_one_configuration(
     finally:
         tuner.configs = everything
         tuner.nargs = None  # autograd copies a gradient to which another refers
-    raise UsageError(f"{name} runs with none of its {len(candidates)} configurations{refused}")
+    raise UsageError(
+        f"{name} runs with none of its {len(candidates)} configurations{refused}", "Give one that fits these arguments."
+    )
 
 
 def format_config(configuration: Any) -> str:

@@ -25,7 +25,10 @@ def resources(cubin: bytes) -> tuple[int, int]:
     try:
         attributes = list(_attributes(_section(cubin, b".nv.info")))
     except (struct.error, ValueError, IndexError) as error:
-        raise DataError(f"the compiled kernel is not a cubin this version can read ({error})") from error
+        raise DataError(
+            f"the compiled kernel is not a cubin this version can read ({error})",
+            "Use a Triton that ioaware is tested with: see ioaware doctor.",
+        ) from error
     largest = {key: max((value for name, value in attributes if name == key), default=0) for key in (REGISTERS, FRAME_BYTES)}
     return largest[REGISTERS], largest[FRAME_BYTES]
 

@@ -34,7 +34,9 @@ def check_machine(machine: Machine, preset: Machine, where: str) -> None:
                 f"Correct it (no number may be {FAR:g} times off), or start from another preset.",
             )
     if machine.level("shared").capacity_bytes > machine.level("l1").capacity_bytes:
-        raise DataError(f"machine file {where}: shared memory is part of the L1 but larger than it")
+        raise DataError(
+            f"machine file {where}: shared memory is part of the L1 but larger than it", "Correct levels.shared or levels.l1."
+        )
     _check_hbm_rates(machine, where)
     _check_l2_rate(machine, where)
 

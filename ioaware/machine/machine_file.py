@@ -67,7 +67,7 @@ def find_machine_or_file(name: str) -> Machine:
     except OSError as error:
         raise UsageError(f"machine file {name}: cannot be read ({error.strerror})", "Name a preset or a TOML file.") from error
     except UnicodeDecodeError as error:
-        raise DataError(f"machine file {name} is not text: {error.reason}") from error
+        raise DataError(f"machine file {name} is not text: {error.reason}", "Save it as UTF-8.") from error
     return read_machine(text, name)
 
 
@@ -79,7 +79,9 @@ def read_machine(text: str, where: str) -> Machine:
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError also for integers of more digits than Python reads
-        raise DataError(f"machine file {where} is not TOML: {error}") from error
+        raise DataError(
+            f"machine file {where} is not TOML: {error}", "Correct it there; ioaware calibrate writes such a file."
+        ) from error
     _known(data, KEYS, where, "")
     try:
         base = find_machine(_text(data, "preset", where))
@@ -88,7 +90,7 @@ def read_machine(text: str, where: str) -> Machine:
     levels = data.get("levels", {})
     for name, table in (("levels", levels), ("calibration", data.get("calibration", {}))):
         if not isinstance(table, Mapping):
-            raise DataError(f"machine file {where}: {name} is not a table")
+            raise DataError(f"machine file {where}: {name} is not a table", f"Write it as [{name}] with keys below it.")
     names = {level.name for level in base.levels}
     _known(cast("Mapping[str, Any]", levels), frozenset(names), where, "levels.")
     changed = tuple(_level(level, cast("Mapping[str, Any]", levels), where) for level in base.levels)
@@ -111,7 +113,7 @@ def _level(level: Level, given: Mapping[str, Any], where: str) -> Level:
         return level
     table, place = given[level.name], f"levels.{level.name}."
     if not isinstance(table, Mapping):
-        raise DataError(f"machine file {where}: levels.{level.name} is not a table")
+        raise DataError(f"machine file {where}: levels.{level.name} is not a table", f"Write [levels.{level.name}].")
     values = cast("Mapping[str, Any]", table)
     _known(values, HBM_KEYS if level.name == "hbm" else LEVEL_KEYS, where, place)
     source = _source(values, where, place)
@@ -132,7 +134,7 @@ def _link(base: Machine, table: object, where: str) -> Link:
     if base.link is None:
         raise DataError(f"machine file {where}: {base.name} has no known link", "Leave link out, or start from another preset.")
     if not isinstance(table, Mapping):
-        raise DataError(f"machine file {where}: link is not a table")
+        raise DataError(f"machine file {where}: link is not a table", "Write [link].")
     values, place = cast("Mapping[str, Any]", table), "link."
     _known(values, LINK_KEYS, where, place)
     rate = _number(values, "reached_bytes_per_s", where, place, least=1, most=base.link.bandwidth_bytes_per_s)
@@ -142,14 +144,14 @@ def _link(base: Machine, table: object, where: str) -> Link:
 def _peaks(table: object, where: str) -> dict[str, Peak]:
     """Return the peaks that a file has, by dtype."""
     if not isinstance(table, Mapping):
-        raise DataError(f"machine file {where}: peaks is not a table")
+        raise DataError(f"machine file {where}: peaks is not a table", "Write [peaks.float16] and so on.")
     found: dict[str, Peak] = {}
     for dtype, given in cast("Mapping[str, Any]", table).items():
         place = f"peaks.{dtype}."
         if dtype not in ELEMENT_BYTES and dtype != "tfloat32":
             raise DataError(f"machine file {where}: peaks.{dtype} is no dtype", f"Known: {', '.join(sorted(ELEMENT_BYTES))}.")
         if not isinstance(given, Mapping):
-            raise DataError(f"machine file {where}: peaks.{dtype} is not a table")
+            raise DataError(f"machine file {where}: peaks.{dtype} is not a table", f"Write [peaks.{dtype}].")
         values = cast("Mapping[str, Any]", given)
         _known(values, PEAK_KEYS, where, place)
         found[dtype] = Peak(_number(values, "flops_per_s", where, place, least=1), str(values.get("source", where)))
@@ -158,7 +160,7 @@ def _peaks(table: object, where: str) -> dict[str, Peak]:
 
 def _model(table: object, where: str) -> L2Model:
     if not isinstance(table, Mapping):
-        raise DataError(f"machine file {where}: l2_model is not a table")
+        raise DataError(f"machine file {where}: l2_model is not a table", "Write [l2_model].")
     values, place = cast("Mapping[str, Any]", table), "l2_model."
     _known(values, MODEL_KEYS, where, place)
     partitions = _number(values, "partitions", where, place, least=1, most=2, whole=True)
@@ -181,7 +183,7 @@ def _known(given: Mapping[str, Any], keys: frozenset[str], where: str, place: st
 def _text(given: Mapping[str, Any], key: str, where: str, place: str = "") -> str:
     value = given.get(key)
     if not isinstance(value, str) or not value or not value.isprintable():
-        raise DataError(f"machine file {where}: {place}{key} is missing or no text in one line")
+        raise DataError(f"machine file {where}: {place}{key} is missing or no text in one line", f'Write {key} = "...".')
     return value
 
 

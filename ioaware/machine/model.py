@@ -194,7 +194,10 @@ class Machine:
         """
         found = self.level(level)
         if found.bandwidth_bytes_per_s is None:
-            raise UsageError(f"{self.name}: the bandwidth of {level} is not known ({found.bandwidth_source})")
+            raise UsageError(
+                f"{self.name}: the bandwidth of {level} is not known ({found.bandwidth_source})",
+                "Measure it with ioaware calibrate, or name another machine.",
+            )
         return found.bandwidth_bytes_per_s * (self.sms if found.scope == "sm" else 1)
 
     def ridge_flops_per_byte(self, dtype: str, level: LevelName = "hbm") -> float:

@@ -103,7 +103,10 @@ class Report:
                 timing=Timing(**timing) if timing else None,
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise DataError(f"the worker's report is not readable ({type(error).__name__}: {error})") from error
+            raise DataError(
+                f"the worker's report is not readable ({type(error).__name__}: {error})",
+                "Measure again; nothing else may write to its output.",
+            ) from error
 
     def raise_user_error(self) -> None:
         """Raise the user's or the machine's error again.

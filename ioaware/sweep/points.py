@@ -90,7 +90,7 @@ def make_point(source: Source, target: str, given: Mapping[str, ParamValue]) -> 
     """
     for name, value in given.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise UsageError(f"{name}={value} cannot work: parameters are finite numbers")
+            raise UsageError(f"{name}={value} cannot work: parameters are finite numbers", "Give a finite one.")
     if ":" not in target:
         return Point(source, target, resolve(find_case(target).params, given, target))
     if source == "predict":

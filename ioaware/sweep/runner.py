@@ -114,7 +114,9 @@ def run_study(
     Raises `UsageError` for sources that the study lacks or no workers, `SweepInterruptedError` on Ctrl-C.
     """
     if (workers is not None and workers < 1) or not timeout_s > 0:
-        raise UsageError(f"workers={workers}, timeout_s={timeout_s}: a sweep needs at least one worker and some time")
+        raise UsageError(
+            f"workers={workers}, timeout_s={timeout_s}: a sweep needs at least one worker and some time", "Give larger numbers."
+        )
     chosen = _chosen(study, sources)
     machines = () if "measure" not in chosen else (gpu_name(),) if cluster is None else cluster.machines()
     again: tuple[Status | None, ...] = (None, "failed", "unstable", "impossible") if retry_failed else (None,)

@@ -74,11 +74,11 @@ def parse_study(text: str, *, name: str, where: str) -> Study:
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # a number of more than 4,300 digits is a ValueError
-        raise UsageError(f"{where}: not TOML ({str(error)[:200]})") from error
+        raise UsageError(f"{where}: not TOML ({str(error)[:200]})", "Correct it there.") from error
     _known_keys(data, _STUDY_KEYS, where)
     title = data.get("title", name)
     if not isinstance(title, str):
-        raise UsageError(f"{where}: title is not text")
+        raise UsageError(f"{where}: title is not text", 'Write title = "...".')
     grids = data.get("grid")
     if not isinstance(grids, list) or not grids:
         raise UsageError(f"{where}: no [[grid]]", "A study is a list of [[grid]] tables with sources, targets and params.")
@@ -87,7 +87,7 @@ def parse_study(text: str, *, name: str, where: str) -> Study:
         for point in _grid_points(grid, f"{where}, grid {number}"):
             points.setdefault((point.key, point.machine), point)
         if len(points) > MAX_POINTS:
-            raise UsageError(f"{where}: more than {MAX_POINTS} points")
+            raise UsageError(f"{where}: more than {MAX_POINTS} points", "Split it into two studies.")
     return Study(name, title, tuple(points.values()))
 
 
@@ -113,7 +113,7 @@ def _grid_points(grid: object, where: str) -> list[Point]:
         raise UsageError(f"{where}: machines without measure in sources", "machines says on which GPUs to measure.")
     count = (len(sources) - 1 + len(machines)) * len(targets) * len(rows) * math.prod(len(values) for values in params.values())
     if count > MAX_POINTS:
-        raise UsageError(f"{where}: {count} points, more than the {MAX_POINTS} a study may have")
+        raise UsageError(f"{where}: {count} points, more than the {MAX_POINTS} a study may have", "Split it into two studies.")
     try:
         return [
             replace(make_point(source, target, {**row, **dict(zip(params, values, strict=True))}), machine=machine)
@@ -131,7 +131,7 @@ def _params(value: object, where: str) -> dict[str, list[ParamValue]]:
     for name, item in _table(value, where).items():
         listed = cast("list[object]", item) if isinstance(item, list) else [item]
         if not listed:
-            raise UsageError(f"{where}: {name} has no values")
+            raise UsageError(f"{where}: {name} has no values", "Give one or more, or leave it out.")
         values[name] = [_scalar(one, name, where) for one in listed]
     return values
 
@@ -188,14 +188,14 @@ def _known_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) ->
 def _read(path: Path) -> str:
     try:
         if path.exists() and not path.is_file():
-            raise UsageError(f"{path}: not a file")
+            raise UsageError(f"{path}: not a file", "Name a TOML file or a shipped study.")
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
-            raise UsageError(f"{path}: more than {MAX_FILE_BYTES} bytes, too large for a study")
+            raise UsageError(f"{path}: more than {MAX_FILE_BYTES} bytes, too large for a study", "Name another file.")
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not UTF-8 text") from error
+        raise UsageError(f"{path}: not UTF-8 text", "Save it as UTF-8.") from error
     except OSError as error:
         shipped = ", ".join(shipped_studies())
         raise UsageError(f"{path}: cannot be read ({error.strerror})", f"Studies in ioaware: {shipped}.") from error

@@ -32,7 +32,7 @@ def call_target(
     try:
         bound = inspect.signature(getattr(function, "forward", function)).bind(*args, **kwargs)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{name} cannot be called like that: {error}") from error
+        raise UsageError(f"{name} cannot be called like that: {error}", "Give the arguments that it takes.") from error
     bound.apply_defaults()
     positional = list(zip(_labels(bound), bound.args, strict=True))
     named = [*positional, *bound.kwargs.items()]

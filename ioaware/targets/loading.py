@@ -51,14 +51,14 @@ def load_file(path: Path) -> ModuleType:
     try:
         found = path.is_file()
     except OSError as error:  # a name that is too long for a file
-        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
+        raise UsageError(f"{path}: cannot be read ({error.strerror})", "Check the path.") from error
     if not found:
         raise UsageError(f"there is no file {path}", "Check the path; it is relative to the current directory.")
     path = path.resolve()
     name = f"ioaware_target_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"{path} is not a Python file")
+        raise UsageError(f"{path} is not a Python file", "Name a file that ends with .py.")
     module = importlib.util.module_from_spec(spec)
     linecache.checkcache(str(path))
     sys.modules.pop(name, None)
@@ -114,7 +114,10 @@ def _import_errors(name: str, path: Path | None) -> Generator[None]:
         raise
     except (Exception, SystemExit) as error:
         where = f" at {line}" if (line := failing_line(error, path)) else ""
-        raise UsageError(f"{name} cannot be imported: {type(error).__name__}{where}: {first_line(error)}") from error
+        raise UsageError(
+            f"{name} cannot be imported: {type(error).__name__}{where}: {first_line(error)}",
+            "Make it importable, or install what it imports.",
+        ) from error
 
 
 @contextmanager

@@ -27,7 +27,9 @@ def relative_error(output: Tensor, reference: Tensor) -> float:
     It is computed on the tensors' device.
     """
     if output.shape != reference.shape:
-        raise UsageError(f"the output has shape {tuple(output.shape)}, its reference {tuple(reference.shape)}")
+        raise UsageError(
+            f"the output has shape {tuple(output.shape)}, its reference {tuple(reference.shape)}", "Make the two shapes equal."
+        )
     if not bool(output.isfinite().all()):
         return NOT_FINITE_ERROR
     exact = reference.double()
@@ -45,7 +47,10 @@ def worst_error(outputs: Sequence[Tensor], reference: Tensor | Sequence[Tensor])
 
     wanted = [reference] if isinstance(reference, torch.Tensor) else list(reference)
     if len(outputs) < len(wanted) or (len(wanted) > 1 and len(outputs) > len(wanted)):
-        raise UsageError(f"the work returned {len(outputs)} tensors, its reference {len(wanted)}")
+        raise UsageError(
+            f"the work returned {len(outputs)} tensors, its reference {len(wanted)}",
+            "Return one output for each tensor of the reference.",
+        )
     return max(relative_error(output, exact) for output, exact in zip(outputs, wanted, strict=False))
 
 

@@ -71,9 +71,11 @@ class Argument:
         if self.kind == "dtype":
             return self._dtype_name(value)
         if type(value) is float and not math.isfinite(value):
-            raise UsageError(f"{self.name}={value} cannot work: parameters are finite numbers")
+            raise UsageError(f"{self.name}={value} cannot work: parameters are finite numbers", "Give a finite one.")
         if type(value) is int and not -(2**63) <= value < 2**63:
-            raise UsageError(f"{self.name}={shorten(str(value), 60)} cannot work: integers have at most 64 bits")
+            raise UsageError(
+                f"{self.name}={shorten(str(value), 60)} cannot work: integers have at most 64 bits", "Give a smaller one."
+            )
         if self.kind == "float" and type(value) is int:
             return float(value)
         if self.kind == "any" or KINDS.get(type(value)) == self.kind:

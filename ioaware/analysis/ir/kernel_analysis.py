@@ -167,7 +167,7 @@ def _given(kernel: str, function: Operation, arguments: Sequence[Argument], grid
 def _number(argument: Scalar) -> Poly:
     value = argument.value
     if isinstance(value, float):
-        raise UsageError(f"{argument.name} is an integer in the kernel's IR, not {value!r}")
+        raise UsageError(f"{argument.name} is an integer in the kernel's IR, not {value!r}", "Give an integer.")
     return from_sympy(int(value) if isinstance(value, bool) else value)
 
 

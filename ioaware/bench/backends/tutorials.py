@@ -100,7 +100,7 @@ def _load(path: Path) -> Any:
     """Import the file as a module once; the user named it."""
     spec = importlib.util.spec_from_file_location(MODULE, path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"--tutorial {path}: not a Python file")
+        raise UsageError(f"--tutorial {path}: not a Python file", "Name a file that ends with .py.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[MODULE] = module
     spec.loader.exec_module(module)

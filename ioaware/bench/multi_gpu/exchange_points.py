@@ -109,7 +109,9 @@ def exchange_grid(
     if heads % kv_heads:
         raise UsageError(f"{heads} heads cannot share {kv_heads} key heads evenly", "--kv-heads must divide --heads.")
     if dtype not in ("float16", "bfloat16"):
-        raise UsageError(f"--dtype {dtype}: attention over several GPUs is measured in float16 or bfloat16")
+        raise UsageError(
+            f"--dtype {dtype}: attention over several GPUs is measured in float16 or bfloat16", "Give one of these."
+        )
     for name in passes:
         if name not in PASSES:
             raise UsageError(f"--pass {name}: there is no such pass", f"Passes: {', '.join(PASSES)}.")

@@ -63,7 +63,7 @@ def _tried(loaded: Target, root: Path, gpu: str, guess: Mapping[str, Any]) -> di
         trace(loaded, _params(loaded, guess["params"], guess["small"]))
         derived = derive(loaded, _params(loaded, guess["params"], guess["sizes"]), gpu=find_gpu(gpu))
     if not derived.exact or derived.requested is None:
-        raise UsageError("its bytes are not exact")
+        raise UsageError("its bytes are not exact", "See ioaware derive; make the kernel exempt in the ledger.")
     return {
         "reads": derived.requested.read_formula or "",
         "writes": derived.requested.write_formula or "",

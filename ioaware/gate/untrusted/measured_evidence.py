@@ -23,7 +23,7 @@ def measured_evidence(
     `UsageError` for a time that is no positive number, `BaselineError` for a file without a record of these parameters.
     """
     if time_us is not None and not (math.isfinite(time_us) and time_us > 0):
-        raise UsageError(f"a time is a positive number of microseconds, not {time_us}")
+        raise UsageError(f"a time is a positive number of microseconds, not {time_us}", "Correct --time-us.")
     if time_us is not None and record is not None:
         raise UsageError("a time and a record are both given", "A record has its own time: leave --time-us out.")
     if time_us is None and record is None:

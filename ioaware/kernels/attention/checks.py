@@ -64,7 +64,9 @@ def check_attention(
         )
     for name, block in (("block_m", block_m), ("block_n", block_n)):
         if isinstance(block, (bool, float)) or not 1 <= block <= 1024:
-            raise UsageError(f"{kernel}: {name}={block!r} cannot work, a block has 1 to 1024 rows")
+            raise UsageError(
+                f"{kernel}: {name}={block!r} cannot work, a block has 1 to 1024 rows", f"Give {name} such a number."
+            )
     if scale is not None and not math.isfinite(scale):
         raise UsageError(f"{kernel}: scale={scale!r} is not a finite number", "Leave it out for 1/sqrt(head_dim).")
     return Shape(batch, heads, seq_len, k.shape[2], head_dim, 1 / math.sqrt(head_dim) if scale is None else float(scale))

@@ -67,7 +67,10 @@ def check_matrix(kernel: str, *tensors: torch.Tensor, on_chip: bool = False) -> 
     """
     x = tensors[0]
     if x.dim() != 2 or any(one.shape != x.shape or one.dtype != x.dtype for one in tensors) or x.dtype not in DTYPES:
-        raise UsageError(f"{kernel}: it takes matrices [rows, cols] of one shape and dtype, float16, bfloat16 or float32")
+        raise UsageError(
+            f"{kernel}: it takes matrices [rows, cols] of one shape and dtype, float16, bfloat16 or float32",
+            "Reshape or convert the tensors.",
+        )
     if not all(one.is_contiguous() for one in tensors):
         raise UsageError(f"{kernel}: it takes rows that follow one another in memory", "Call .contiguous() first.")
     rows, cols = x.shape

@@ -67,7 +67,10 @@ def _owners_by_range(rows: Sequence[KernelRow], logged: Sequence[TritonLaunch]) 
             in_range[row.launch_index].append(number)
     beyond = [index for index in in_range if index >= len(logged)]
     if beyond:
-        raise DataError(f"ncu profiled launch {beyond[0]}, but the worker made only {len(logged)}")
+        raise DataError(
+            f"ncu profiled launch {beyond[0]}, but the worker made only {len(logged)}",
+            "Measure again; use ncu and Triton that ioaware doctor finds ok.",
+        )
     owners: dict[int, int] = {}
     for index, launch in enumerate(logged):
         candidates = in_range[index]

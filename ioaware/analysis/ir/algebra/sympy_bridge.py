@@ -15,6 +15,8 @@ from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Atom, Choice, Extreme, F
 from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, is_zero, resolve_tests
 from ioaware.errors import UsageError
 
+WANTED = "Formulas have integers, sums, products, powers, floor, ceiling, minimum, maximum and comparisons."
+
 _sympy: Any = sympy
 _holds: Any = Holds
 
@@ -58,7 +60,7 @@ def from_sympy(expr: Any) -> Poly:
                 result = choice(from_sympy_truth(condition), from_sympy(value), result)
             return result
         case _:
-            raise UsageError(f"{type(expr).__name__} is not an integer formula: {expr}")
+            raise UsageError(f"{type(expr).__name__} is not an integer formula: {expr}", WANTED)
 
 
 def _rounded(expr: Any, *, up: bool) -> Poly:
@@ -97,7 +99,7 @@ def from_sympy_truth(condition: Any) -> Poly:
         case sympy.Ge():
             return at_least_zero(left - right)
         case _:
-            raise UsageError(f"{type(condition).__name__} is not a condition of an integer formula: {condition}")
+            raise UsageError(f"{type(condition).__name__} is not a condition of an integer formula: {condition}", WANTED)
 
 
 def always_holds(condition: Any, smallest: int) -> bool:

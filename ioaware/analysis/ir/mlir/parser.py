@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from ioaware.errors import DataError
 
+UNKNOWN_IR = "Use a Triton that ioaware is tested with: see ioaware doctor."
+
 _RESULTS = re.compile(r"((?:%[\w.$-]+(?::\d+)?(?:, )?)+) = (?=[\w\"])")
 _NAME = re.compile(r"\"?([A-Za-z_][\w.]*)\"?")
 _VALUE = re.compile(r"%[\w.$-]+(?:#\d+)?")
@@ -133,7 +135,7 @@ class _Reader:
             line = line[named.end() :]
         name = _NAME.match(line)
         if not name:
-            raise DataError(f"cannot read a line of the kernel's IR: {line[:120]}")
+            raise DataError(f"cannot read a line of the kernel's IR: {line[:120]}", UNKNOWN_IR)
         if not line.endswith("{"):
             text, location = _split_location(line[name.end() :])
             return Operation(name[1], text.strip(), results, location)
@@ -141,7 +143,7 @@ class _Reader:
         while True:
             operation.regions.append(self.blocks())
             if self._at >= len(self._lines):
-                raise DataError("the text of the kernel's IR ends inside a region")
+                raise DataError("the text of the kernel's IR ends inside a region", UNKNOWN_IR)
             closing = self._lines[self._at][1:]
             self._at += 1
             if not closing.endswith("{") or closing.strip().startswith("{"):

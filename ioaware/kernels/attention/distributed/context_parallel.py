@@ -129,7 +129,9 @@ def _check(
         raise UsageError(f"context_parallel: there is no method {method!r}", f"Methods: {', '.join(METHODS)}.")
     if not q.dim() == k.dim() == v.dim() == 4:
         shapes = ", ".join(f"{name} {list(x.shape)}" for name, x in (("q", q), ("k", k), ("v", v)))
-        raise UsageError(f"{what}: attention takes tensors of four dimensions, not {shapes}")
+        raise UsageError(
+            f"{what}: attention takes tensors of four dimensions, not {shapes}", "Give [batch, heads, seq_len, head_dim]."
+        )
     heads, kv_heads = q.shape[1], k.shape[1]
     if not heads or not kv_heads or heads % kv_heads:
         raise UsageError(f"{what}: {heads} heads cannot share {kv_heads} key heads evenly", "kv_heads must divide heads.")
