@@ -33,7 +33,7 @@ HERE = Path(__file__).resolve().parents[1]
 SEED = 15
 """Of the sample, unless another one is given."""
 TIMED_OUT = {-24, 24, 36, 152, 255}
-"""Exit codes of mutmut for a mutant with which tests took more than three times as long."""
+"""Exit codes of mutmut for a mutant with which tests took too long."""
 KILLED = {1, 3, *TIMED_OUT}
 """Exit codes of mutmut for a mutant that tests found."""
 CAST = re.compile(r"\bcast\((None|\"[^\"]*\"), ")

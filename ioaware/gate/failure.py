@@ -68,7 +68,10 @@ def _lines(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived
 
 
 def budget_text(over: Sequence[budgets.Judgement], derived: Derived) -> str:
-    """Return the message of a test that exceeds budgets: which, why, and the lines that move the most bytes."""
+    """Return the message of a test that exceeds budgets.
+
+    It says which and why, and shows the lines that move the most bytes.
+    """
     return "\n".join(_budget_lines(over, derived))
 
 
@@ -117,7 +120,10 @@ def _sources(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Deriv
 
 
 def _moving(derived: Derived, kinds: Collection[str]) -> list[Any]:
-    """Return the source lines that move bytes of these kinds, with their accesses, the most bytes first."""
+    """Return the source lines that move bytes of these kinds, with their accesses.
+
+    The most bytes come first.
+    """
     from ioaware.derivation.line_report import KINDS, explain, value
 
     lines = [

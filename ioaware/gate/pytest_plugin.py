@@ -229,7 +229,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def _once(edits: list[Edit]) -> tuple[list[Edit], list[str]]:
-    """Return one edit for each place, and a line for each place that two tests would write differently."""
+    """Return one edit for each place.
+
+    A place that two tests would write differently has a line that says so instead.
+    """
     found: dict[tuple[str, int], list[Edit]] = {}
     for edit in edits:
         found.setdefault((str(edit.place.path), edit.place.start), []).append(edit)
