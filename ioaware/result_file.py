@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,7 +41,7 @@ def decode(line: str | bytes, where: str = "record") -> Result:
         if type(schema) is not int or schema != SCHEMA:
             raise ValueError(f"schema {str(schema)[:40]!r}, this version reads schema {SCHEMA}")
         result = msgspec.convert(data, Result)
-        unknown = sorted(_unknown_fields(data, result.to_dict()))
+        unknown = sorted(strict_json.unknown_fields(data, result.to_dict()))
         if unknown:
             raise ValueError(f"unknown field {', '.join(unknown)[:200]}")
         return result
@@ -50,22 +50,6 @@ def decode(line: str | bytes, where: str = "record") -> Result:
             f"{where}: not an ioaware record ({str(error)[:300]})",
             "Measure it again; records are written by ioaware and never edited by hand.",
         ) from error
-
-
-def _unknown_fields(data: Any, known: Any, path: str = "") -> Iterator[str]:
-    """Yield the paths that did not survive the round trip, at any depth.
-
-    Those that are null or empty are left out.
-    """
-    if isinstance(data, Mapping) and isinstance(known, Mapping):
-        for key, value in cast("Mapping[str, Any]", data).items():
-            if key in known:
-                yield from _unknown_fields(value, known[key], f"{path}{key}.")
-            elif value is not None and value != []:
-                yield path + key
-    elif isinstance(data, list) and isinstance(known, list):
-        for item, same in zip(cast("list[Any]", data), cast("list[Any]", known), strict=True):
-            yield from _unknown_fields(item, same, path)
 
 
 def read_jsonl(path: Path) -> Iterator[Result]:

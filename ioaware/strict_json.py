@@ -9,9 +9,9 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ioaware.errors import DataError
 
@@ -41,6 +41,22 @@ def dumps(document: Any) -> str:
     text = json.dumps(document, allow_nan=False, separators=(",", ":"))
     loads(text)
     return text
+
+
+def unknown_fields(data: Any, known: Any, path: str = "") -> Iterator[str]:
+    """Yield the paths of `data` that `known` has not, at any depth.
+
+    `known` is what a reader made of it, as JSON. Paths that are null or empty are left out.
+    """
+    if isinstance(data, Mapping) and isinstance(known, Mapping):
+        for key, value in cast("Mapping[str, Any]", data).items():
+            if key in known:
+                yield from unknown_fields(value, known[key], f"{path}{key}.")
+            elif value is not None and value != []:
+                yield path + key
+    elif isinstance(data, list) and isinstance(known, (list, tuple)):
+        for item, same in zip(cast("list[Any]", data), cast("list[Any]", known), strict=True):
+            yield from unknown_fields(item, same, path)
 
 
 def read_lines(path: Path, max_bytes: int) -> Iterator[tuple[int, bytes]]:

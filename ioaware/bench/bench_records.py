@@ -5,12 +5,13 @@ A line is appended when a point is done, and validated on reading.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from ioaware import strict_json
-from ioaware._atomic_file import append_line
+from ioaware._atomic_file import append_line, check_writable
 from ioaware.errors import DataError, MachineError, UsageError
 
 MAX_BYTES = 64 * 2**20
@@ -46,6 +47,21 @@ def read_records(path: Path, parse: Callable[[dict[str, Any]], R], what: str) ->
     return [parse_line(line, f"{path}:{number}", parse, what) for number, line in lines]
 
 
+def read_known(path: Path, read: Callable[[Path], list[R]]) -> list[R]:
+    """Return the records of an earlier run in a file that this run adds to.
+
+    There are none where there is no file yet. Raises `WriteError` for a file that cannot be written, `DataError` for one with
+    anything else in it, or without an end of its last line.
+    """
+    check_writable(path)
+    if not path.is_file() or not path.stat().st_size:
+        return []
+    records = read(path)
+    if not path.read_bytes().endswith(b"\n"):
+        raise DataError(f"{path}: its last line has no end", "Name another file with -o.")
+    return records
+
+
 def parse_line(line: bytes, where: str, parse: Callable[[dict[str, Any]], R], what: str) -> R:
     """Return the record of a line. Raises `DataError` with `where` for any other."""
     try:
@@ -63,16 +79,39 @@ def parse_line(line: bytes, where: str, parse: Callable[[dict[str, Any]], R], wh
 def as_record(data: dict[str, Any], kind: type[R]) -> R:
     """Return the dict as a dataclass, every field validated by msgspec.
 
-    Raises ValueError for another shape, `MachineError` without msgspec.
+    Raises ValueError for another shape, for a field that the dataclass has not, and for a number below 0. Raises
+    `MachineError` without msgspec.
     """
     try:
         import msgspec
     except ImportError as error:
         raise MachineError("msgspec is not installed, and reading records needs it", "pip install msgspec") from error
     try:
-        return msgspec.convert(data, kind)
+        record = msgspec.convert(data, kind)
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from error
+    unknown = sorted(strict_json.unknown_fields(data, msgspec.to_builtins(record)))
+    if unknown:
+        raise ValueError(f"unknown field {', '.join(unknown)[:200]}")
+    _refuse_negative(data)
+    return record
+
+
+def _refuse_negative(data: Any) -> None:
+    """Raise ValueError for a number below 0, at any depth: a bench counts and times."""
+    if isinstance(data, (int, float)) and data < 0:
+        raise ValueError(f"{data!r} is below 0")
+    inner: Iterable[Any] = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    for value in inner:
+        _refuse_negative(value)
+
+
+def positive_numbers(values: Sequence[object]) -> tuple[float, ...]:
+    """Return positive finite numbers. Raises ValueError for others."""
+    for value in values:
+        if type(value) not in (int, float) or not math.isfinite(cast("float", value)) or cast("float", value) <= 0:
+            raise ValueError(f"{value!r} is not a positive number")
+    return tuple(float(cast("float", value)) for value in values)
 
 
 def check_same_run(path: Path | None, records: Sequence[BenchRecord], environment: Mapping[str, Any]) -> None:

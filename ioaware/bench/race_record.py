@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from ioaware import strict_json
 from ioaware._atomic_file import cannot_write, check_writable
 from ioaware.bench.attention_points import Point
-from ioaware.bench.bench_records import MAX_BYTES, check_same_run, parse_line, read_records
+from ioaware.bench.bench_records import MAX_BYTES, check_same_run, parse_line, positive_numbers, read_records
 from ioaware.errors import DataError
 
 SCHEMA = 1
@@ -80,7 +80,7 @@ class Record:
             raise ValueError("a back end is repeated")
         if len({len(entry.times_ns) for entry in entries if entry.times_ns}) > 1:
             raise ValueError("every back end that is ok has one time a round")
-        ceilings = {name: _numbers(fields.pop(name)) for name in ("matmul_flops_per_s", "copy_bytes_per_s")}
+        ceilings = {name: positive_numbers(fields.pop(name)) for name in ("matmul_flops_per_s", "copy_bytes_per_s")}
         mappings = {name: _checked(fields.pop(name), dict) for name in ("telemetry", "environment")}
         return Record(point=Point.of(fields.pop("point")), entries=entries, **ceilings, **mappings, **fields)
 
@@ -93,14 +93,14 @@ def _entry(data: dict[str, Any]) -> Entry:
     for name, kind in TYPES.items():
         if name in data:
             _checked(data[name], kind)
-    fields: dict[str, Any] = {**data, "times_ns": _numbers(data.get("times_ns", ()))}
+    fields: dict[str, Any] = {**data, "times_ns": positive_numbers(data.get("times_ns", ()))}
     entry = Entry(**fields)
     if entry.status not in get_args(Status):
         raise ValueError("no such status")
     if (entry.status == "ok") != bool(entry.times_ns):
         raise ValueError("times belong to entries that are ok, and to no others")
     if entry.host_us is not None:
-        _numbers([entry.host_us])
+        positive_numbers([entry.host_us])
     if entry.relative_error is not None and (
         type(entry.relative_error) not in (int, float) or not 0 <= entry.relative_error < math.inf
     ):
@@ -112,14 +112,6 @@ def _checked(value: Any, kind: type) -> Any:
     if type(value) is not kind:
         raise ValueError(f"{str(value)[:40]!r} is no {kind.__name__}")
     return value
-
-
-def _numbers(values: Sequence[object]) -> tuple[float, ...]:
-    """Return positive finite numbers. Raises ValueError for others."""
-    for value in values:
-        if type(value) not in (int, float) or not math.isfinite(cast("float", value)) or cast("float", value) <= 0:
-            raise ValueError(f"{value!r} is not a positive number")
-    return tuple(float(cast("float", value)) for value in values)
 
 
 def read(path: Path) -> list[Record]:

@@ -37,9 +37,9 @@ def bench_exchanges(subject: str, gpus: int | None, choices: Choices, *, as_json
     """Run the points that are not in `output` yet; return the exit code."""
     import torch
 
-    from ioaware.bench.bench_records import append_record, check_same_run
+    from ioaware.bench.bench_records import append_record, check_same_run, read_known
     from ioaware.bench.multi_gpu.launch_ranks import Ranks, measured_records, shown_point
-    from ioaware.bench.multi_gpu.link_record import read_known
+    from ioaware.bench.multi_gpu.link_record import read_exchanges
 
     found = torch.cuda.device_count()
     ranks = gpus or found
@@ -48,7 +48,7 @@ def bench_exchanges(subject: str, gpus: int | None, choices: Choices, *, as_json
             f"bench {subject} needs {max(ranks, 2)} GPUs, torch sees {found}", "Run it on a host with that many."
         )
     points, order = _order(subject, ranks, choices)
-    before = [record for record in read_known(output) if record.subject == subject] if output else []
+    before = [record for record in read_known(output, read_exchanges) if record.subject == subject] if output else []
     done = [dict(record.point) for record in before]
     left = [point for point in points if shown_point(point, ranks) not in done]
     records: list[ExchangeRecord] = []

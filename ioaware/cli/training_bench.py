@@ -31,12 +31,12 @@ def bench_training(
 ) -> int:
     """Measure each model at each context, then the loss curves; print tables or JSON.
 
-    Records are appended to `output` as they come. Returns the exit code.
+    Records are appended to `output` as they come; points that are there are not measured again. Returns the exit code.
     """
-    from ioaware._atomic_file import check_writable
-    from ioaware.bench.bench_records import append_record
+    from ioaware.bench.bench_records import append_record, check_same_run, read_known
     from ioaware.bench.gpu_setup import here
     from ioaware.bench.training.gpt2_trainer import SIZES, Trainer
+    from ioaware.bench.training.training_record import read_training
     from ioaware.bench.training.training_run import TrainingSession, run_training, training_points
     from ioaware.environment import installed_version
     from ioaware.measurement.gpu_lock import gpu_lease
@@ -45,20 +45,23 @@ def bench_training(
     for model in models:
         if model not in SIZES:
             raise UsageError(f"there is no GPT-2 {model!r} here", f"Models: {', '.join(MODELS)}.")
-    if output:
-        check_writable(output)
+    before = read_known(output, read_training) if output else []
     began = time.monotonic()
     gpu = open_gpu(load_nvml())
     environment = here(gpu) | {"transformers": installed_version("transformers")}
+    check_same_run(output, before, environment)
     points = training_points(models or MODELS, seq_lens or CONTEXTS, loss_steps)
-    records: list[TrainingRecord] = []
+    records = [record for record in before if record.point in points]
+    known = {record.point for record in records}
     with gpu_lease(gpu.limits.uuid, timeout_s=60):
-        before = set(gpu.processes())
+        others = set(gpu.processes())
         for point in points:
+            if point in known:
+                continue
             if seconds is not None and time.monotonic() - began > seconds:
                 progress(f"{seconds:g} s are over: {len(points) - len(records)} of {len(points)} points left")
                 break
-            session = TrainingSession(gpu, frozenset(set(gpu.processes()) - before), environment)
+            session = TrainingSession(gpu, frozenset(set(gpu.processes()) - others), environment)
             record = run_training(point, session, Trainer, rounds=rounds, loss_steps=loss_steps)
             records.append(record)
             if output:

@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ioaware._atomic_file import check_writable
-from ioaware.bench.bench_records import as_record, read_records
+from ioaware.bench.bench_records import as_record, positive_numbers, read_records
 from ioaware.measurement.nvlink import LinkBytes
 
 SCHEMA = 1
@@ -89,13 +88,7 @@ def read_exchanges(path: Path) -> list[ExchangeRecord]:
 def _parse(data: dict[str, Any]) -> ExchangeRecord:
     if data.pop("schema") != SCHEMA:
         raise ValueError(f"not schema {SCHEMA}")
-    return as_record(data, ExchangeRecord)
-
-
-def read_known(path: Path) -> list[ExchangeRecord]:
-    """Return the records of an earlier run in a file that this run adds to.
-
-    There are none where there is no file yet.
-    """
-    check_writable(path)
-    return read_exchanges(path) if path.is_file() and path.stat().st_size else []
+    record = as_record(data, ExchangeRecord)
+    for entry in record.entries:
+        positive_numbers(entry.times_ns)
+    return record

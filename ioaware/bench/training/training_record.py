@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ioaware.bench.bench_records import as_record, read_records
+from ioaware.bench.bench_records import as_record, positive_numbers, read_records
 
 SCHEMA = 1
 Kind = Literal["speed", "loss"]
@@ -85,4 +85,6 @@ def _parse(data: dict[str, Any]) -> TrainingRecord:
     record = as_record(data, TrainingRecord)
     if any((entry.status == "ok") != bool(entry.step_ns or entry.losses) for entry in record.entries):
         raise ValueError("times and losses belong to entries that are ok, and to no others")
+    for entry in record.entries:
+        positive_numbers((*entry.step_ns, *entry.losses))
     return record

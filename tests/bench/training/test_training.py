@@ -46,18 +46,29 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("step_ns", [1.0]), ("status", "slow"), ("status", "ok"), ("colour", "red"), ("reason", 1)]
-)
-def test_an_invalid_record_is_refused_with_its_line(name: str, value: Any, tmp_path: Path) -> None:
+    ("entry", "name", "value"),
+    [
+        (0, "step_ns", [1.0]), (0, "status", "slow"), (0, "status", "ok"), (0, "colour", "red"), (0, "reason", 1),
+        (1, "step_ns", [0.0]), (1, "step_ns", [-2e6]), (1, "peak_bytes", -1), (1, "loss_error", -1e-6),
+    ],
+)  # fmt: skip
+def test_an_invalid_record_is_refused_with_its_line(entry: int, name: str, value: Any, tmp_path: Path) -> None:
     data = json.loads(json.dumps(SPEED.to_dict()))
-    data["entries"][0][name] = value
+    data["entries"][entry][name] = value
     path = tmp_path / "training.jsonl"
     path.write_text(json.dumps(data) + "\n")
-    if name == "colour":
-        assert list(read_training(path)) == [SPEED]  # a later version may add a field
-    else:
-        with pytest.raises(DataError, match=r"training.jsonl:1: not a record"):
-            read_training(path)
+    with pytest.raises(DataError, match=r"training.jsonl:1: not a record"):
+        read_training(path)
+
+
+@pytest.mark.parametrize("content", ['{"my": "json"}', '{"my": "json"}\n', "text\n", json.dumps(SPEED.to_dict())])
+def test_a_file_of_another_kind_is_refused_unchanged(content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before a GPU is looked for. So is a last line without an end."""
+    path = tmp_path / "training.jsonl"
+    path.write_text(content)
+    assert run(["bench", "training", "-o", str(path)], Settings()) == 6
+    assert "training.jsonl" in capsys.readouterr().err
+    assert path.read_text() == content
 
 
 def test_points_are_the_models_at_each_context_with_as_many_tokens_a_step() -> None:
