@@ -19,7 +19,6 @@ from ioaware.fusion import (
     reduce_mean,
     reduce_min,
     reduce_sum,
-    relu,
     rint,
     sigmoid,
     sqrt,
@@ -161,33 +160,27 @@ def pole_at_the_mean(x: Any) -> Any:
     return reduce_sum(1 / (exp(x) + exp(reduce_mean(x))))
 
 
-REFUSED = (tanh_of_the_maximum, gated_deviation, gated_norm, quantised, pole_at_the_mean)
+def log_cosh(x: Any) -> Any:
+    u = x - reduce_mean(x)
+    return reduce_sum(log(exp(u) + exp(-u)))
 
 
-def distance_to_the_maximum(x: Any) -> Any:
-    """n m - sum of x, since no element exceeds m."""
-    return reduce_sum(absolute(x - reduce_max(x)))
+def pseudo_huber(x: Any) -> Any:
+    return reduce_sum(sqrt((x - reduce_mean(x)) ** 2 + 1))
 
 
-def above_the_minimum(x: Any) -> Any:
-    return reduce_sum(relu(x - reduce_min(x)))
+def lorentzian(x: Any) -> Any:
+    return reduce_sum(1 / ((x - reduce_max(x)) ** 2 + 4))
 
 
-def opposite_gates(x: Any) -> Any:
-    """sigmoid(u) + sigmoid(-u) = 1."""
-    m = reduce_max(x)
-    return reduce_sum(sigmoid(x - m) + sigmoid(m - x))
+def clipped_deviation(x: Any) -> Any:
+    return reduce_sum(minimum(maximum(x - reduce_mean(x), -1), 1))
 
 
-def both_extremes(x: Any) -> Any:
-    """The larger and the smaller of two numbers add to their sum."""
-    mu = reduce_mean(x)
-    return reduce_sum(maximum(x, mu) + minimum(x, mu))
-
-
-def both_extremes_multiplied(x: Any) -> Any:
-    mu = reduce_mean(x)
-    return reduce_sum(maximum(x, mu) * minimum(x, mu))
+REFUSED = (
+    tanh_of_the_maximum, gated_deviation, gated_norm, quantised, pole_at_the_mean, log_cosh, pseudo_huber, lorentzian,
+    clipped_deviation,
+)  # fmt: skip
 
 
 def removable_pole(x: Any) -> Any:
@@ -200,20 +193,5 @@ def shifted_rounding(x: Any) -> Any:
     return reduce_sum(rint(x + length(x)))
 
 
-def normalised_gates(x: Any) -> Any:
-    """The quotients by their own sum add to 1."""
-    mu = reduce_mean(x)
-    return reduce_sum(sigmoid(x - mu) / reduce_sum(sigmoid(x - mu)))
-
-
-FINITE_WITHOUT_A_RULE = (
-    distance_to_the_maximum,
-    above_the_minimum,
-    opposite_gates,
-    both_extremes,
-    both_extremes_multiplied,
-    removable_pole,
-    shifted_rounding,
-    normalised_gates,
-)
+FINITE_WITHOUT_A_RULE = (removable_pole, shifted_rounding)
 """Finite states that no rule finds: a certificate for one would be wrong."""

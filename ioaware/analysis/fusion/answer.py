@@ -20,8 +20,10 @@ from ioaware.analysis.fusion.lifting.lifted_reductions import Lifted
 from ioaware.analysis.fusion.lifting.map_rank import rank_of
 from ioaware.analysis.fusion.lifting.pass_plan import FusedPass, Plan, as_expression, make_plan, plan_as_written
 from ioaware.analysis.fusion.lifting.reference_guards import guard_of, with_divisors_apart
+from ioaware.analysis.fusion.lifting.unused_components import without_unused
 from ioaware.analysis.fusion.programs.program import NEUTRAL, Program
 from ioaware.analysis.fusion.programs.program_tracing import trace_program
+from ioaware.analysis.fusion.programs.rewriting import rewritings
 from ioaware.analysis.fusion.refutation.impossibility import Refutation, refute
 from ioaware.errors import InconclusiveError
 
@@ -47,12 +49,14 @@ class Number:
 class Fusion:
     """Result of `ioaware.fuse`.
 
-    `refutation` proves that one pass is not enough; None where it is enough.
+    `refutation` proves that one pass is not enough; None where it is enough. `changes` are the identities by which the plan's
+    program is written differently.
     """
 
     program: Program
     plan: Plan
     refutation: Refutation | None
+    changes: tuple[str, ...] = ()
 
     @property
     def fusable(self) -> bool:
@@ -94,7 +98,7 @@ class Fusion:
 
         These occur for no elements, or for elements that are all -inf.
         """
-        found = [guard_of(self.program, p) for part in self.plan.passes for p in (*part.varying, *part.fixed)]
+        found = [guard_of(self.plan.program, p) for part in self.plan.passes for p in (*part.varying, *part.fixed)]
         sentences = list(dict.fromkeys(guard.sentence() for guard in found if guard.needed))
         repairs = [part.repair_of(component) for part in self.plan.passes for component in part.components]
         if any(factor != 1 for repair in repairs for factor in repair.values()):
@@ -104,7 +108,8 @@ class Fusion:
     @cached_property
     def certificate(self) -> str:
         """Return the proof, one line per step."""
-        return "\n".join(_refutation_lines(self.refutation) if self.refutation else self._proof_lines())
+        lines = _refutation_lines(self.refutation) if self.refutation else self._proof_lines()
+        return "\n".join((*_rewritten_lines(self.changes), *lines))
 
     def _proof_lines(self) -> Iterator[str]:
         lifted = [one for part in self.plan.passes for one in part.lifted]
@@ -146,7 +151,11 @@ class Fusion:
         The inputs have elements of e bytes.
         """
         before, after, outputs = (f"{n}*" if n != 1 else "" for n in (*self.reads, len(self.program.outputs)))
-        return {"read_before": f"{before}e*rows*length", "read_after": f"{after}e*rows*length", "write": f"{outputs}e*rows"}
+        return {
+            "read_before": f"{before}e*rows*length",
+            "read_after": f"{after}e*rows*length" if self.reads[1] else "0",
+            "write": f"{outputs}e*rows",
+        }
 
     @cached_property
     def kernel(self) -> str:
@@ -192,21 +201,33 @@ def fuse(function: Callable[..., Any]) -> Fusion:
 
     Raises `UsageError` for a function that is not such a program, `InconclusiveError` where neither is proven.
     """
-    program = with_divisors_apart(trace_program(function))
-    plan = make_plan(program)
-    unproven = [(lifted, identity) for lifted, identity in _identities(plan) if not identity.proven]
-    if unproven:
-        lifted, identity = unproven[0]
-        raise InconclusiveError(f"{lifted.reduction.name}: {identity.what} is not proven", "Write the map in a simpler form.")
-    if plan.is_one_pass:
-        return Fusion(program, plan, None)
-    try:
-        return Fusion(program, plan, refute(plan))
-    except UndecidedError as reason:
-        best = f"{len(plan.passes)} passes are enough" + (
-            f", {program.passes} as written" if len(plan.passes) < program.passes else ""
-        )
-        raise InconclusiveError(f"{program.name}: whether one pass is enough is undecided: {reason}", f"{best}.") from reason
+    forms = list(rewritings(trace_program(function)))
+    written = with_divisors_apart(forms[0].program)
+    plans: list[tuple[Plan, tuple[str, ...]]] = []
+    for form in forms:
+        plan = without_unused(make_plan(with_divisors_apart(form.program)))
+        if plan.is_one_pass:
+            return Fusion(written, _proven(plan), None, form.changes)
+        plans.append((plan, form.changes))
+    reasons: list[str] = []
+    for plan, changes in plans:
+        try:
+            return Fusion(written, _proven(plan), refute(plan), changes)
+        except UndecidedError as reason:
+            reasons.append(str(reason))
+    fewest = min(len(plan.passes) for plan, _ in plans)
+    best = f"{fewest} passes are enough" + (f", {written.passes} as written" if fewest < written.passes else "")
+    raise InconclusiveError(f"{written.name}: whether one pass is enough is undecided: {reasons[0]}", f"{best}.")
+
+
+def _proven(plan: Plan) -> Plan:
+    """Return the plan if every identity of its lifted reductions is proven."""
+    for lifted, identity in _identities(plan):
+        if not identity.proven:
+            raise InconclusiveError(
+                f"{lifted.reduction.name}: {identity.what} is not proven", "Write the map in a simpler form."
+            )
+    return plan
 
 
 def _identities(plan: Plan) -> Iterator[tuple[Lifted, Identity]]:
@@ -231,6 +252,12 @@ def _known_lines(part: FusedPass) -> Iterator[str]:
     bodies = {component.symbol: component.body for lifted in part.lifted for component in lifted.components}
     for symbol, form in part.known.items():
         yield f"Not carried: the sum of {formula(bodies[symbol])}, which is {formula(as_expression(form))}"
+
+
+def _rewritten_lines(changes: tuple[str, ...]) -> Iterator[str]:
+    if changes:
+        yield "Written differently, with the same value wherever the program as written has one:"
+        yield from (f"  {change}" for change in changes)
 
 
 def _refutation_lines(found: Refutation) -> Iterator[str]:

@@ -81,7 +81,8 @@ def _verdict(fusion: Fusion) -> str:
     if before == 1:
         return "one pass, as it is written"
     if fusion.fusable:
-        return f"one pass instead of {before}, with a state of {len(fusion.state)} numbers"
+        numbers = "one number" if len(fusion.state) == 1 else f"{len(fusion.state)} numbers"
+        return f"one pass instead of {before}, with a state of {numbers}"
     fewer = f", {after} are enough instead of {before}" if after < before else f", {after} passes as it is written"
     return f"no state of finitely many numbers makes it one pass{fewer}"
 

@@ -18,7 +18,21 @@ from ioaware.analysis.fusion.programs.program_tracing import trace_program
 from ioaware.analysis.fusion.refutation.alternant import find_alternant
 from ioaware.analysis.fusion.refutation.samples import Sample
 from ioaware.errors import InconclusiveError
-from ioaware.fusion import exp, log, reduce_max, reduce_mean, reduce_sum, relu, rint, sigmoid, softplus, sqrt, tanh
+from ioaware.fusion import (
+    exp,
+    log,
+    maximum,
+    minimum,
+    reduce_max,
+    reduce_mean,
+    reduce_sum,
+    relu,
+    rint,
+    sigmoid,
+    softplus,
+    sqrt,
+    tanh,
+)
 from tests.support.fusion_programs import (
     IMPOSSIBLE,
     UNDECIDED,
@@ -57,6 +71,10 @@ DISGUISES: tuple[Callable[[Any], Any], ...] = (
     lambda u: log(exp(u) * (1 + exp(-u))) - softplus(u),
     lambda u: rint(u) + rint(-u),
     lambda u: 1 / (u - 1) - 1 / (u + 1) - 2 / (u * u - 1),
+    lambda u: sqrt(u * u + 2 * u + 1) - abs(u + 1),
+    lambda u: log(u * u + 1) - log(2 * u * u + 2),
+    lambda u: log(exp(u) + exp(-u)) + u - softplus(2 * u),
+    lambda u: minimum(maximum(u, -1), 1) - (abs(u + 1) - abs(u - 1)) / 2,
 )
 
 

@@ -7,7 +7,7 @@ Inputs are [rows, length] tensors; each program of the one-kernel form reduces o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -45,7 +45,7 @@ def triton_source(plan: Plan, as_written: Plan) -> str:
     It has functions to call and functions to count.
     """
     name, inputs = plan.program.name, [f"{symbol.name}_in" for symbol in plan.program.inputs]
-    parts = [_header(plan), *_helpers(plan)]
+    parts = [_header(plan), *_helpers((plan, as_written))]
     for kind, one in (("fused", plan), ("separate", as_written)):
         parts += [
             text for number, part in enumerate(one.passes) for text in PassCode(one, part, f"{kind}_{number + 1}").functions()
@@ -86,9 +86,10 @@ def _passes(count: int) -> str:
     return "1 pass" if count == 1 else f"{count} passes"
 
 
-def _helpers(plan: Plan) -> Iterator[str]:
-    bodies = [reduction.body for reduction in plan.program.reductions]
-    bodies += [part.value_of(lifted) for part in plan.passes for lifted in part.lifted] + list(plan.program.outputs)
+def _helpers(plans: Sequence[Plan]) -> Iterator[str]:
+    bodies = [reduction.body for plan in plans for reduction in plan.program.reductions]
+    for plan in plans:
+        bodies += [part.value_of(lifted) for part in plan.passes for lifted in part.lifted] + list(plan.program.outputs)
     if any(node.match(SOFTPLUS) for body in bodies for node in body.atoms(_sympy.log)):
         yield SOFTPLUS_HELPER
     if any(body.has(Rint) for body in bodies):

@@ -79,4 +79,17 @@ def with_absolute_values(expr: Any) -> Any:
             whole = (whole + part + sign * _sympy.Abs(whole - part)) / 2
         return whole
 
-    return expr.replace(is_extreme, rewrite)
+    return expr.replace(is_extreme, _clip).replace(is_extreme, rewrite)
+
+
+def _clip(node: Any) -> Any:
+    """Return a value held between two numbers without an extreme of an extreme."""
+    outer, held = sorted(node.args[:2], key=lambda part: not part.is_Number)
+    inner = _sympy.Min if node.func is _sympy.Max else _sympy.Max
+    if len(node.args) != 2 or held.func is not inner or len(held.args) != 2 or not outer.is_Number:
+        return node
+    numbers, others = [part for part in held.args if part.is_Number], [part for part in held.args if not part.is_Number]
+    if len(numbers) != 1 or bool(numbers[0] < outer) is (inner is _sympy.Min):
+        return node
+    least, most = sorted((outer, numbers[0]))
+    return (least + most + _sympy.Abs(others[0] - least) - _sympy.Abs(others[0] - most)) / 2

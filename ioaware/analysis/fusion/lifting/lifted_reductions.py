@@ -278,18 +278,21 @@ def _affine_parts(body: Any, name: Any, op: str, inputs: frozenset[Any], varying
 
 
 def _monotone(body: Any, reduction: Reduction, inputs: frozenset[Any], varying: Sequence[Parameter]) -> _Part | None:
-    """Return the part of a body F(u) with F increasing and u affine as above.
+    """Return the part of a body F(u) with F monotone and u affine as above.
 
-    The extreme of F(u) is F of the extreme of u.
+    The extreme of F(u) is F of the extreme of u; of the other extreme if F decreases.
     """
     inner = _sympy.Dummy("u", real=True)
+    other = "min" if reduction.op == "max" else "max"
     for node in _sympy.preorder_traversal(body):
         if node == body or not node.free_symbols & inputs:
             continue
         outer = body.xreplace({node: inner})
-        if outer.free_symbols & inputs or not _sympy.factor(_sympy.diff(outer, inner)).is_positive:
+        slope = _sympy.factor(_sympy.diff(outer, inner))
+        if outer.free_symbols & inputs or not (slope.is_positive or slope.is_negative):
             continue
         symbol = extra_symbol(reduction, 0)
-        if part := _affine_parts(node, symbol, reduction.op, inputs, varying):
+        op = reduction.op if slope.is_positive else other
+        if part := _affine_parts(node, symbol, op, inputs, varying):
             return _Part(part.components, part.repair, outer.xreplace({inner: part.value}), part.terms)
     return None

@@ -92,7 +92,7 @@ def make_plan(program: Program) -> Plan:
         lifted = lifted.with_names_apart(taken)
         taken |= {component.symbol.name for component in lifted.components}
         found[reduction.symbol] = (earliest, lifted)
-    last = max(number for number, _ in found.values())
+    last = max((number for number, _ in found.values()), default=0)
     groups = [[lifted for number, lifted in found.values() if number == wanted] for wanted in range(last + 1)]
     return Plan(program, tuple(_fused_pass(program, group) for group in groups))
 

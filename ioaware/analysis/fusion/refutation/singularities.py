@@ -12,7 +12,7 @@ everything else is known. Cases without a rule are undecided.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,13 +23,12 @@ from ioaware.analysis.fusion.expressions.arithmetic import evaluate
 from ioaware.analysis.fusion.expressions.elementwise import Rint, with_absolute_values
 from ioaware.analysis.fusion.expressions.formula_text import formula
 from ioaware.analysis.fusion.expressions.interval_arithmetic import UndecidedError, has_zero
+from ioaware.analysis.fusion.refutation.complex_zeros import Scope, zeros
 from ioaware.analysis.fusion.refutation.samples import NUMBERS
 
 _sympy: Any = sympy
 HIGHEST_POWER = 6
 ONE = _sympy.Integer(1)
-Scope = Mapping[Any, Any]
-"""Proven intervals of the parameters and of the coordinates of one element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +98,13 @@ def _complex_singularity(body: Any, atom: Any, x: Any, parameters: Sequence[Any]
     others = [other for other in _joint_atoms(body, x, parameters) if other != atom]
     powers = [other for other in others if other.args[0] == argument and _is_pole(other) and _is_pole(atom)]
     apart = [other.args[0] for other in others if other not in powers]
-    for real, turns in _zeros(argument, x):
-        values = {**scope, x: _place(real, turns, scope)}
+    for zero in zeros(argument, x):
+        values = {**scope, x: zero.place(scope)}
         moves = [t for t in parameters if _is_nonzero(_sympy.diff(argument, t), values)]
         simple = moves and _is_nonzero(_sympy.diff(argument, x), values)
         if simple and all(_is_nonzero(part, values) for part in (coefficient, *apart)):
             kind = "pole" if _is_pole(atom) else "branch point"
-            where = formula(real + _sympy.Symbol("i") * _sympy.pi * turns)
-            return Moving(f"{formula(atom)} has a {kind} at {x.name} = {where}, which moves with {moves[0].name}")
+            return Moving(f"{formula(atom)} has a {kind} at {x.name} = {zero.sentence()}, which moves with {moves[0].name}")
     return None
 
 
@@ -135,35 +133,6 @@ def _leading_coefficient(body: Any, atom: Any) -> Any:
     return polynomial.LC()
 
 
-def _zeros(argument: Any, x: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield (real part, imaginary part over pi) of a zero of an argument.
-
-    The argument is affine in x, or a + b exp(c x + d).
-    """
-    slope = tidy(_sympy.diff(argument, x))
-    if not slope.has(x):
-        yield tidy(-argument.subs(x, 0) / slope), _sympy.Integer(0)
-        return
-    exponentials = [node for node in argument.atoms(_sympy.exp) if x in node.free_symbols]
-    if len(exponentials) != 1:
-        return
-    mark = _sympy.Dummy("exponential")
-    replaced = argument.xreplace({exponentials[0]: mark})
-    exponent = exponentials[0].args[0]
-    rate = tidy(_sympy.diff(exponent, x))
-    if replaced.has(x) or rate.has(x) or not replaced.is_polynomial(mark) or _sympy.degree(replaced, mark) != 1:
-        return
-    ratio = tidy(-replaced.subs(mark, 0) / _sympy.diff(replaced, mark))
-    if ratio.is_positive or ratio.is_negative:
-        real = (_sympy.log(_sympy.Abs(ratio)) - exponent.subs(x, 0)) / rate
-        yield tidy(real), _sympy.Integer(0) if ratio.is_positive else 1 / rate
-
-
-def _place(real: Any, turns: Any, scope: Scope) -> Any:
-    value = evaluate(real, scope, NUMBERS)
-    return value if turns == 0 else NUMBERS.complex(value, evaluate(turns, scope, NUMBERS) * NUMBERS.pi())
-
-
 def _is_nonzero(expr: Any, values: Scope) -> bool:
     return not has_zero(evaluate(expr, values, NUMBERS))
 
@@ -178,7 +147,8 @@ def _kink(body: Any, atom: Any, x: Any, parameters: Sequence[Any], scope: Scope)
     mark = _sympy.Dummy("kink", real=True)
     replaced = body.xreplace({atom: mark})
     coefficient = _sympy.diff(replaced, mark)
-    parts = (argument, coefficient, replaced.subs(mark, 0))
+    others = _kinks_apart(replaced.subs(mark, 0), x, parameters)
+    parts = (argument, coefficient, replaced.subs({mark: 0, **dict.fromkeys(others, 0)}))
     bent = [node for part in parts for node in part.atoms(_sympy.Abs, Rint) if node.free_symbols & set(parameters)]
     if slope.has(x) or coefficient.has(mark) or bent or any(_joint_atoms(part, x, parameters) for part in parts):
         raise UndecidedError("a kink is not alone in the map, or its argument not affine in an element")
@@ -187,8 +157,14 @@ def _kink(body: Any, atom: Any, x: Any, parameters: Sequence[Any], scope: Scope)
         return None
     jumps = isinstance(atom, Rint)
     kind = f"a jump where {formula(argument)} is half an odd integer" if jumps else f"a kink where {formula(argument)} = 0"
-    nonzero = slope * coefficient * _sympy.diff(argument, moves[0])
+    nonzero = _sympy.Mul(slope, coefficient, _sympy.diff(argument, moves[0]), *(other.args[0] for other in others))
     return Moving(f"{formula(atom)} has {kind}, which moves with {moves[0].name}", argument, nonzero, jumps)
+
+
+def _kinks_apart(rest: Any, x: Any, parameters: Sequence[Any]) -> list[Any]:
+    """Return the other |u| of a map, u smooth: it has no kink where u is not 0."""
+    found = [node for node in rest.atoms(_sympy.Abs) if x in node.free_symbols and node.free_symbols & set(parameters)]
+    return [node for node in found if not node.args[0].has(_sympy.Abs, Rint) and node.args[0].is_polynomial(x)]
 
 
 def _moving_exponent(body: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Moving | None:
