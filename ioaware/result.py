@@ -153,6 +153,11 @@ class Launch:
 
     `machine.time_bound` writes it.
     """
+    matmul_types: tuple[str, ...] = ()
+    """Element types of the matrix products' operands.
+
+    They have MLIR's names: f16, bf16, f8E4M3FN.
+    """
 
     def __post_init__(self) -> None:
         _check_counts(self, "flops", "shared_bytes", "registers", "local_bytes", "tma_loads", "tma_stores")

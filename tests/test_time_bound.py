@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from ioaware.machine.presets import A100, H100, H200
-from ioaware.machine.time_bound import TimeBound, time_bound
+from ioaware.machine.time_bound import TimeBound, peak_dtype, time_bound
 from ioaware.simulation.predictions import measured_points
 
 
@@ -28,6 +28,25 @@ def test_unknown_ceilings_bind_nothing() -> None:
     assert (bound.arithmetic_ns, bound.l2_ns, bound.binds) == (None, None, "HBM")
     assert time_bound(A100).binds is None
     assert time_bound(A100).to_dict() == {}
+
+
+@pytest.mark.parametrize(
+    ("types", "dtype", "name"),
+    [
+        (("f16",), None, "float16"),
+        (("f32",), None, "tfloat32"),
+        (("f8E4M3FN", "f16"), None, "float8"),
+        (("f16", "f64"), None, "float8"),
+        ((), "fp16", "float16"),
+        ((), "float32", "tfloat32"),
+        ((), None, "float8"),
+    ],
+)
+def test_products_take_the_fastest_peak_that_they_may_have(types: tuple[str, ...], dtype: str | None, name: str) -> None:
+    assert H200.peaks[peak_dtype(H200, dtype, types) or ""].flops_per_s == H200.peaks[name].flops_per_s
+    assert time_bound(H200, flops=10**9, dtype=dtype, matmul_types=types).arithmetic_ns == pytest.approx(
+        1e18 / H200.peaks[name].flops_per_s
+    )
 
 
 def test_writes_take_their_own_rate() -> None:

@@ -207,6 +207,7 @@ def _bound_of(launches: Sequence[Launch], machine: Machine, dtype: object) -> Ti
             machine,
             flops=launch.flops,
             dtype=str(dtype),
+            matmul_types=launch.matmul_types,
             requested_bytes=requested_total(launch.requested) if launch.requested else None,
             hbm_read_bytes=launch.hbm.read_bytes if launch.hbm else None,
             hbm_write_bytes=launch.hbm.write_bytes if launch.hbm else None,

@@ -79,7 +79,7 @@ def keep(name: str, kernel: KernelTraffic) -> None:
             [a.kind, a.operation, a.tensor, a.element_bytes, a.frames, a.exact, a.sectors_exact, a.notes, a.beyond]
             for a in kernel.accesses
         ],
-        "kernel": [kernel.kernel, kernel.exact, kernel.sectors_exact, kernel.notes],
+        "kernel": [kernel.kernel, kernel.exact, kernel.sectors_exact, kernel.notes, kernel.matmul_types],
         "limits": [[limit.most, limit.reason] for limit in kernel.limits],
     }
     if _from_data(json.loads(json.dumps(data))) == kernel:
@@ -94,9 +94,21 @@ def _from_data(data: Any) -> KernelTraffic:
         elements, executions, sectors = next(counts), next(counts), next(counts)
         rest: Any = (elements, element_bytes, executions, sectors, tuple(frames), exact, sectors_exact, tuple(notes), beyond)
         accesses.append(Access(kind, operation, tensor, *rest))
-    name, exact, sectors_exact, notes = data["kernel"]
+    name, exact, sectors_exact, notes, types = data["kernel"]
     reads, writes, atomics, flops, read_sectors, write_sectors, *values = counts
     pairs: Any = zip(values, data["limits"], strict=True)
     limits = tuple(Limit(value, most, reason) for value, (most, reason) in pairs)
-    totals: Any = (reads, writes, atomics, read_sectors, write_sectors, flops, exact, sectors_exact, tuple(notes), limits)
+    totals: Any = (
+        reads,
+        writes,
+        atomics,
+        read_sectors,
+        write_sectors,
+        flops,
+        exact,
+        sectors_exact,
+        tuple(notes),
+        limits,
+        tuple(types),
+    )
     return KernelTraffic(name, tuple(accesses), *totals)

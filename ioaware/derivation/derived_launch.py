@@ -53,6 +53,7 @@ def derive_event(
         grid=tuple(evaluate(extent, captured.values) for extent in event.grid),
         requested=formulas.traffic(values),
         flops=value_at(formulas.flops, values),
+        matmul_types=kernel.matmul_types,
         exact=kernel.exact and not wrapped,
         notes=(*event.notes, *(_wrap_note(limit, values) for limit in wrapped), *kernel.notes),
         conditions=tuple(map(str, holds)),

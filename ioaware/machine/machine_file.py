@@ -33,7 +33,7 @@ from ioaware.errors import DataError, UsageError
 from ioaware.machine.file_checks import check_machine
 from ioaware.machine.model import L2Model, Level, Link, Machine, Peak, Rate
 from ioaware.machine.presets import find_machine
-from ioaware.params import ELEMENT_BYTES
+from ioaware.machine.time_bound import PEAKS
 
 SUFFIX = ".toml"
 KEYS = frozenset({"preset", "name", "sms", "source", "levels", "peaks", "l2_model", "link", "calibration"})
@@ -45,6 +45,7 @@ RATES: tuple[Rate, ...] = ("read", "write", "copy", "triad")
 LEVEL_KEYS = frozenset({"capacity_bytes", "bandwidth_bytes_per_s", "source"})
 HBM_KEYS = LEVEL_KEYS | {f"{rate}_bytes_per_s" for rate in RATES}
 LINK_KEYS = frozenset({"reached_bytes_per_s", "source"})
+PEAK_DTYPES = frozenset({"float32", *PEAKS.values()})
 PEAK_KEYS = frozenset({"flops_per_s", "source"})
 MODEL_KEYS = frozenset({"partitions", "dirty_share", "capacity_spread", "skew_spread", "source", "deviation"})
 
@@ -148,8 +149,8 @@ def _peaks(table: object, where: str) -> dict[str, Peak]:
     found: dict[str, Peak] = {}
     for dtype, given in cast("Mapping[str, Any]", table).items():
         place = f"peaks.{dtype}."
-        if dtype not in ELEMENT_BYTES and dtype != "tfloat32":
-            raise DataError(f"machine file {where}: peaks.{dtype} is no dtype", f"Known: {', '.join(sorted(ELEMENT_BYTES))}.")
+        if dtype not in PEAK_DTYPES:
+            raise DataError(f"machine file {where}: peaks.{dtype} is no dtype", f"Known: {', '.join(sorted(PEAK_DTYPES))}.")
         if not isinstance(given, Mapping):
             raise DataError(f"machine file {where}: peaks.{dtype} is not a table", f"Write [peaks.{dtype}].")
         values = cast("Mapping[str, Any]", given)

@@ -86,7 +86,7 @@ A100 = Machine(
         _l2(40, A100_PAPER, 5120 * 1.41e9, f"{A100_PAPER}: 5120 bytes per clock; 1410 MHz"),
         _hbm(80 * 10**9, A100_SHEET, 2.039e12, A100_SHEET),
     ),
-    peaks=_peaks(A100_SHEET, float16=312, bfloat16=312, tfloat32=156, float32=19.5),
+    peaks=_peaks(A100_SHEET, float16=312, bfloat16=312, tfloat32=156, float32=19.5, int8=624),
     l2_model=HALVES_AS_H200,
     link=_nvlink(600e9, A100_SHEET),
 )
@@ -102,7 +102,9 @@ H100 = Machine(
         _l2(50, H100_PAPER),
         _hbm(80 * 10**9, H100_SHEET, 3.35e12, H100_SHEET),
     ),
-    peaks=_peaks(f"{H100_PAPER}, SXM5, dense", float16=989.4, bfloat16=989.4, tfloat32=494.7, float32=66.9),
+    peaks=_peaks(
+        f"{H100_PAPER}, SXM5, dense", float16=989.4, bfloat16=989.4, tfloat32=494.7, float32=66.9, float8=1978.9, int8=1978.9
+    ),
     l2_model=HALVES_AS_H200,
     link=_nvlink(900e9, "NVIDIA H100 datasheet, H100 SXM"),
 )
@@ -123,7 +125,7 @@ H200 = Machine(
             "NVML on an H200: 3201 MHz x 2 x 6016 bit / 8; the datasheet says 4.8 TB/s",
         ),
     ),
-    peaks=_peaks(H200_SHEET, float16=989, bfloat16=989, tfloat32=494, float32=67),
+    peaks=_peaks(H200_SHEET, float16=989, bfloat16=989, tfloat32=494, float32=67, float8=1979, int8=1979),
     l2_model=H200_L2,
     link=_nvlink(900e9, "NVIDIA H200 datasheet, H200 SXM", 384e9, RECORDED_COPIES),
 )
@@ -139,7 +141,7 @@ B200 = Machine(
         _l2(126, B200_REVIEW),
         _hbm(180 * 10**9, f"{DGX_B200} of 1440 GB", 8e12, f"{DGX_B200} of 64 TB/s"),
     ),
-    peaks=_peaks(B200_BRIEF, float16=2250, bfloat16=2250, tfloat32=1100, float32=80),
+    peaks=_peaks(B200_BRIEF, float16=2250, bfloat16=2250, tfloat32=1100, float32=80, float8=4500, int8=4500, float4=9000),
     l2_model=HALVES_AS_H200,
     link=_nvlink(1800e9, "NVIDIA Blackwell Architecture Technical Brief (2024): fifth-generation NVLink, per GPU"),
 )
@@ -155,7 +157,7 @@ L40S = Machine(
         _l2(96, f"{ADA_PAPER}: AD102, 98304 KB"),
         _hbm(48 * 10**9, L40S_SHEET, 864e9, L40S_SHEET),
     ),
-    peaks=_peaks(L40S_SHEET, float16=362.05, bfloat16=362.05, tfloat32=183, float32=91.6),
+    peaks=_peaks(L40S_SHEET, float16=362.05, bfloat16=362.05, tfloat32=183, float32=91.6, float8=733, int8=733),
 )
 
 RTX4090 = Machine(
@@ -169,7 +171,15 @@ RTX4090 = Machine(
         _l2(72, f"{ADA_PAPER}: 73728 KB"),
         _hbm(24 * 10**9, ADA_PAPER, 1.008e12, ADA_PAPER),
     ),
-    peaks=_peaks(f"{ADA_PAPER}, accumulating in fp32", float16=165.2, bfloat16=165.2, tfloat32=82.6, float32=82.6),
+    peaks=_peaks(
+        f"{ADA_PAPER}, accumulating in fp32",
+        float16=165.2,
+        bfloat16=165.2,
+        tfloat32=82.6,
+        float32=82.6,
+        float8=330.3,
+        int8=660.6,
+    ),
 )
 
 PRESETS: Mapping[str, Machine] = {machine.name: machine for machine in (A100, H100, H200, B200, L40S, RTX4090)}

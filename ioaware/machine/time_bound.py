@@ -7,11 +7,12 @@ Source: the roofline of Williams, Waterman, Patterson 2009, with one roof for ea
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ioaware.errors import UsageError
 from ioaware.machine.model import Machine
+from ioaware.params import DTYPE_ALIASES
 from ioaware.result import ParamValue
 
 Bound = Literal["arithmetic", "L2", "HBM"]
@@ -66,18 +67,19 @@ def time_bound(
     *,
     flops: int | None = None,
     dtype: ParamValue = None,
+    matmul_types: Collection[str] = (),
     requested_bytes: int | None = None,
     hbm_read_bytes: int | None = None,
     hbm_write_bytes: int | None = None,
 ) -> TimeBound:
     """Return the least time of so many FLOPs and bytes on a machine.
 
-    A dtype without a known peak takes the fastest peak, and bytes at HBM the fastest measured rate, or the data sheet's: the
+    FLOPs take the peak of `peak_dtype`, and bytes at HBM the fastest measured rate, or the data sheet's: the
     bound is never too long. Bytes that are written take at least their time at the writing rate.
     """
     l2 = machine.level("l2").bandwidth_bytes_per_s
     return TimeBound(
-        None if flops is None else _seconds(flops, _peak(machine, dtype)),
+        None if flops is None else _seconds(flops, _peak(machine, dtype, matmul_types)),
         None if requested_bytes is None else _seconds(requested_bytes, l2),
         _hbm_ns(machine, hbm_read_bytes, hbm_write_bytes),
     )
@@ -97,8 +99,34 @@ def _seconds(amount: int, per_second: float | None) -> float | None:
     return None if per_second is None else amount / per_second * 1e9
 
 
-def _peak(machine: Machine, dtype: ParamValue) -> float | None:
-    try:
-        return machine.peak(str(dtype)).flops_per_s
-    except UsageError:
-        return max((peak.flops_per_s for peak in machine.peaks.values()), default=None)
+def _peak(machine: Machine, dtype: ParamValue, matmul_types: Collection[str]) -> float | None:
+    name = peak_dtype(machine, dtype, matmul_types)
+    return None if name is None else machine.peaks[name].flops_per_s
+
+
+PEAKS: Mapping[str, str] = {
+    "f32": "tfloat32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f8E4M3FN": "float8",
+    "f8E5M2": "float8",
+    "i8": "int8",
+    "f4E2M1FN": "float4",
+}
+"""Peak of products by their operands' element type in MLIR.
+
+Products of float32 may run as tfloat32.
+"""
+
+
+def peak_dtype(machine: Machine, dtype: ParamValue = None, matmul_types: Collection[str] = ()) -> str | None:
+    """Return the dtype whose peak no such product passes.
+
+    `matmul_types` are the operands' element types in MLIR; without any, `dtype` is the operands'. Of several types, and where
+    one has no known peak, the fastest counts. None for a machine without peaks.
+    """
+    named = DTYPE_ALIASES.get(str(dtype), str(dtype))
+    names = [PEAKS.get(one, "") for one in matmul_types] or ["tfloat32" if named == "float32" else named]
+    known = [name for name in names if name in machine.peaks]
+    candidates = known if len(known) == len(names) else list(machine.peaks)
+    return max(candidates, key=lambda one: machine.peaks[one].flops_per_s, default=None)

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from ioaware._atomic_file import atomic_write
 from ioaware.errors import UsageError
-from ioaware.measurement.time_bounds import with_bounds
+from ioaware.measurement.time_bounds import with_bounds, with_known_flops
 from ioaware.params import STANDARD_PARAMS
 from ioaware.result import Result
 from ioaware.result_file import encode
@@ -33,13 +33,14 @@ def export(results: Iterable[Result], path: Path, format: str | None = None) -> 
 
     The default is the format of the path's suffix.
 
-    Times have their bounds beside them, where the GPU is known. The flat formats leave out launches. Raises `UsageError` for an
-    unknown format or a missing library, `WriteError` when the file cannot be written.
+    Times have their bounds beside them, where the GPU is known, with the FLOPs of derivations among the records. The flat
+    formats leave out launches. Raises `UsageError` for an unknown format or a missing library, `WriteError` when the file
+    cannot be written.
     """
     chosen = format or path.suffix.removeprefix(".")
     if chosen not in FORMATS:
         raise UsageError(f"{chosen or path}: no such export format", f"Formats: {', '.join(FORMATS)}; or end the path in one.")
-    ordered = sorted(map(with_bounds, results), key=_order)
+    ordered = sorted(map(with_bounds, with_known_flops(results)), key=_order)
     parquet = _import_parquet() if chosen == "parquet" else None
     with atomic_write(path) as place:
         if parquet is not None:

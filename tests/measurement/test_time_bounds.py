@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ioaware.machine.presets import PRESETS
-from ioaware.measurement.time_bounds import bound_of, launch_bound, with_bounds
+from ioaware.measurement.time_bounds import bound_of, launch_bound, with_bounds, with_flops, with_known_flops
 from ioaware.result import Launch, Result, Traffic
-from ioaware.result_file import decode, encode
-from ioaware.simulation.predictions import measured_points
+from ioaware.result_file import decode, encode, read_jsonl
+from ioaware.simulation.predictions import RECORDED, measured_points
 from ioaware.sweep.export import export
 
 H200 = {"gpu": "NVIDIA H200", "sm_count": 132}
@@ -67,3 +67,44 @@ def test_no_recorded_call_or_launch_is_faster_than_its_bound() -> None:
     each = [(one.time_bound, one.time_ns) for point in found for one in (point, *point.launches) if one.time_bound]
     assert len(each) > 1000
     assert all(float(bound["time_ns"]) <= time for bound, time in each if time)
+
+
+DERIVED = Result(
+    "derive", "file.py:f", flops=1979 * 10**9, launches=(Launch("k", flops=1979 * 10**9, matmul_types=("f8E4M3FN",)),)
+)
+
+
+def test_flops_of_a_derivation_count_at_the_peak_of_their_operands() -> None:
+    found, _ = (with_bounds(one) for one in with_known_flops([MEASURED, DERIVED]))
+    assert (found.flops, found.launches[0].flops) == (1979 * 10**9, 1979 * 10**9)
+    assert found.time_bound is not None
+    assert (found.time_bound["binds"], found.time_bound["arithmetic_ns"]) == ("arithmetic", pytest.approx(1e6))
+    assert found.launches[0].time_bound == found.time_bound
+    assert decode(encode(found)) == found
+
+
+@pytest.mark.parametrize(
+    "derived",
+    [
+        None,
+        replace(DERIVED, flops=None),
+        replace(DERIVED, launches=(replace(DERIVED.launches[0], configuration={"BLOCK": 64}),)),
+    ],
+)
+def test_flops_of_nothing_or_of_another_configuration_do_not_count(derived: Result | None) -> None:
+    tuned = replace(MEASURED, launches=(replace(LAUNCH, configuration={"BLOCK": 128}),))
+    assert with_flops(tuned, derived) is tuned
+
+
+def test_other_launches_get_no_flops_of_their_own() -> None:
+    found = with_flops(MEASURED, replace(DERIVED, launches=(*DERIVED.launches, Launch("more"))))
+    assert (found.flops, found.launches[0].flops) == (DERIVED.flops, None)
+
+
+def test_the_recorded_hopper_kernels_are_bound_by_arithmetic_at_long_sequences() -> None:
+    results = [one for name in ("", "-derived") for one in read_jsonl(RECORDED / f"h200-hopper{name}.jsonl")]
+    found = [with_bounds(one) for one in with_known_flops(results) if one.source == "measure"]
+    long = [one for one in found if one.params["seq_len"] == 16384]
+    assert len(found) == 24
+    assert {one.time_bound["binds"] for one in long if one.time_bound} == {"arithmetic"}
+    assert all(0.2 < float(one.time_bound["time_ns"]) / one.time_ns < 1 for one in long if one.time_bound and one.time_ns)

@@ -231,6 +231,7 @@ class Counting:
             sectors_exact=exact and reads is not None and writes is not None and all(a.sectors_exact for a in accesses),
             notes=tuple(dict.fromkeys([*assumed, *self.notes, *sentences(caveats), *([SAME_EVERYWHERE] if differing else [])])),
             limits=width_limits(self.walk.record.widths, self.grid.sizes),
+            matmul_types=tuple(sorted({product.element for product in self.walk.record.products})),
         )
 
     def repeated(self, amount: int, scopes: Sequence[Scope]) -> tuple[list[Counted], bool]:

@@ -19,6 +19,7 @@ from statistics import median
 
 from ioaware.display.units import bytes_text, significant, size_text, time_text
 from ioaware.machine import PRESETS
+from ioaware.measurement.time_bounds import with_bounds, with_flops
 from ioaware.report.chart import Axis, Cell, Figure, Mark, Panel, Series, series_of
 from ioaware.report.figures.roofline import HBM_INTENSITY
 from ioaware.report.kernel_points import Pair
@@ -109,6 +110,9 @@ def _describe(pair: Pair) -> str:
     ]
     if pair.flops and pair.time_ns:
         lines.append(f"{significant(pair.flops / pair.time_ns / 1e3)} TFLOP/s issued, time {time_text(pair.time_ns)}")
+    bound = with_bounds(with_flops(result, pair.derived)).time_bound
+    if bound:
+        lines.append(f"at least {time_text(float(bound['time_ns']))}, bound by {bound['binds']}")
     reads, writes = pair.read_ratio, pair.write_ratio
     if reads and writes:
         lines.append(f"requested: reads {reads:.5f}, writes {writes:.5f} of the derived")

@@ -6,7 +6,7 @@ They are derivation, simulation, curves, recorded measurements, and the machine'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from triton.backends.compiler import GPUTarget
@@ -18,6 +18,7 @@ from ioaware.derivation.derive import derive
 from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.machine import Machine
+from ioaware.measurement.time_bounds import with_flops
 from ioaware.prediction import predict
 from ioaware.report.pages.over import Curve, Span, curve, sector_bytes_at, simulated_along, spans_of
 from ioaware.report.pages.shared_lines import NOT_COUNTED, SharedLines, shared_lines
@@ -88,7 +89,8 @@ class Findings:
     @property
     def rates(self) -> Rates | None:
         """What the machine does in a second."""
-        return rates_of(self.machine, self.derived.params.get("dtype"))
+        types = {one for launch in self.derived.launches for one in launch.matmul_types}
+        return rates_of(self.machine, self.derived.params.get("dtype"), types)
 
     @property
     def hbm_bytes(self) -> int | None:
@@ -223,4 +225,7 @@ def _compared(derived: Derived, result: Result) -> Compared:
     except UsageError:
         return Compared(result, None)
     requested = sum(int(counts[name]) for name in ("read_bytes", "write_bytes"))  # pyright: ignore[reportArgumentType]
-    return Compared(result, sector_bytes_at(derived, point) or requested)
+    products = replace(
+        derived, flops=int(counts["flops"]), launches=tuple(replace(one, flops=None) for one in derived.launches)
+    )  # pyright: ignore[reportArgumentType]
+    return Compared(with_flops(result, products), sector_bytes_at(derived, point) or requested)

@@ -5,10 +5,11 @@ Which of the two binds comes with it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from ioaware.errors import UsageError
 from ioaware.machine import Machine
+from ioaware.machine.time_bound import peak_dtype
 from ioaware.result import ParamValue
 
 HBM_BYTES = "bytes at HBM"
@@ -54,19 +55,15 @@ class TimeFloor:
         return HBM_BYTES if self.time_ns == self.bytes_ns else ARITHMETIC
 
 
-def rates_of(machine: Machine, dtype: ParamValue = None) -> Rates | None:
-    """Return the rates of a machine.
+def rates_of(machine: Machine, dtype: ParamValue = None, matmul_types: Collection[str] = ()) -> Rates | None:
+    """Return the rates of a machine; None without any.
 
-    They are of a dtype or of the fastest that it has on record; None without any.
+    That of arithmetic is the one of `peak_dtype`.
     """
-    known = machine.peaks.keys()
-    if not known or machine.level("hbm").bandwidth_bytes_per_s is None:
+    name = peak_dtype(machine, dtype, matmul_types)
+    if name is None or machine.level("hbm").bandwidth_bytes_per_s is None:
         return None
-    try:
-        name, peak = str(dtype), machine.peak(str(dtype))
-    except UsageError:
-        name = max(known, key=lambda one: machine.peaks[one].flops_per_s)
-        peak = machine.peaks[name]
+    peak = machine.peaks[name]
     bandwidth = machine.bandwidth_bytes_per_s("hbm")
     source = f"HBM: {machine.level('hbm').bandwidth_source}; {name}: {peak.source}"
     return Rates(machine.name, bandwidth, peak.flops_per_s, name, source)

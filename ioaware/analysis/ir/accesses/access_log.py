@@ -54,9 +54,10 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One `tt.dot` with its FLOPs."""
+    """One `tt.dot` with its FLOPs, and its first operand's element type in MLIR."""
 
     flops: int
+    element: str
     scopes: tuple[Scope, ...]
     frames: tuple[str, ...]
 
@@ -111,9 +112,9 @@ class Recorder:
         if not self.rehearsing and not self.unreachable:
             self.touches.append(Touch(kind, operation, target, shape, width, mask * target.condition, self.scopes, frames))
 
-    def product(self, flops: int, frames: tuple[str, ...]) -> None:
+    def product(self, flops: int, element: str, frames: tuple[str, ...]) -> None:
         if not self.rehearsing and not self.unreachable:
-            self.products.append(Product(flops, self.scopes, frames))
+            self.products.append(Product(flops, element, self.scopes, frames))
 
     def assume(self, text: str) -> None:
         """Add an assumption under which counts are exact."""

@@ -183,3 +183,5 @@ class KernelTraffic:
 
     They say that integers of 32 bits do not wrap around.
     """
+    matmul_types: tuple[str, ...] = ()
+    """Element types of the products' first operands, by MLIR's names."""

@@ -189,6 +189,9 @@ def descriptor_rows(walk: Interpreter, operation: Operation, kind: AccessKind) -
         walk.bind(operation.results, [Value(kind_) for kind_ in result_types(operation.types)])
 
 
+FOUR_BITS = "f4E2M1FN"
+
+
 def _dot(walk: Interpreter, operation: Operation) -> None:
     """Record 2 m n k FLOPs for each matrix of the batch.
 
@@ -197,7 +200,8 @@ def _dot(walk: Interpreter, operation: Operation) -> None:
     first = walk.operands(operation)[0]
     result = result_types(operation.types)[0]
     packed = 2 if "lhs = e2m1" in operation.text and "lhs_k_pack = false" not in operation.text else 1
-    walk.record.product(2 * prod(result.shape) * first.type.shape[-1] * packed, walk.frames(operation))
+    element = first.type.element if packed == 1 else FOUR_BITS
+    walk.record.product(2 * prod(result.shape) * first.type.shape[-1] * packed, element, walk.frames(operation))
     walk.bind(operation.results, [Value(result)])
 
 

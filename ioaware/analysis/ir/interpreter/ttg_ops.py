@@ -63,7 +63,7 @@ def _warp_group_dot(walk: Interpreter, operation: Operation) -> None:
     """Record 2 m n k FLOPs of `%a, %b, %c : A * B -> C`."""
     left = parse_type(operation.types.split(" * ")[0])
     result = result_types(operation.types)[0]
-    walk.record.product(2 * prod(result.shape) * left.shape[-1], walk.frames(operation))
+    walk.record.product(2 * prod(result.shape) * left.shape[-1], left.element, walk.frames(operation))
     walk.values[operation.results[0]] = Value(result)
 
 
@@ -73,7 +73,7 @@ def _tensor_core(walk: Interpreter, operation: Operation) -> None:
     Its form is `%a, %b, %d[%token], .. : A, B, D, ..`.
     """
     left, _, result, *_ = (parse_type(part) for part in split_top(operation.types))
-    walk.record.product(2 * prod(result.shape) * left.shape[-1], walk.frames(operation))
+    walk.record.product(2 * prod(result.shape) * left.shape[-1], left.element, walk.frames(operation))
     _on_chip(walk, operation)
 
 
