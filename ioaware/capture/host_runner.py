@@ -219,8 +219,9 @@ class HostRunner:
         return run
 
     def _work(self, run: HostRun, interceptor: Interceptor, index_data: IndexData | None) -> None:
-        def operator(name: str, read_bytes: Any, write_bytes: Any) -> CapturedOperator:
-            return CapturedOperator(name, run.symbols.expression(read_bytes), run.symbols.expression(write_bytes))
+        def operator(name: str, read_bytes: Any, write_bytes: Any, flops: Any) -> CapturedOperator:
+            moved = run.symbols.expression(read_bytes), run.symbols.expression(write_bytes)
+            return CapturedOperator(name, *moved, None if flops is None else run.symbols.expression(flops))
 
         def recorded(function: Callable[[], object]) -> object:
             run.events.clear()

@@ -92,11 +92,15 @@ class CapturedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class CapturedOperator:
-    """A torch operator, with lower bounds of the bytes it reads and writes."""
+    """A torch operator, with lower bounds of the bytes it reads and writes.
+
+    `flops` are those of matrix products; None without any.
+    """
 
     name: str
     read_bytes: Expr
     write_bytes: Expr
+    flops: Expr | None = None
 
 
 Event: TypeAlias = CapturedLaunch | CapturedOperator

@@ -75,11 +75,14 @@ def _wrap_note(limit: Limit, values: Mapping[str, int]) -> str:
 
 
 def _operator(event: CapturedOperator, values: Mapping[str, int]) -> DerivedLaunch:
-    """Return a torch operator as a launch; its sectors and FLOPs are unknown."""
+    """Return a torch operator as a launch; its sectors are unknown."""
     zero = Count(sympy.S.Zero)
-    formulas = Formulas(Count(event.read_bytes), Count(event.write_bytes), zero, zero, None, None)
+    products = zero if event.flops is None else Count(event.flops)
+    formulas = Formulas(Count(event.read_bytes), Count(event.write_bytes), zero, products, None, None)
     moved = replace(formulas.traffic(values), atomic_bytes=None)
-    return DerivedLaunch(Launch(event.name, origin="torch", requested=moved, exact=False, notes=(NOTE,)), formulas)
+    flops = None if event.flops is None else value_at(products, values)
+    launch = Launch(event.name, origin="torch", requested=moved, flops=flops, exact=False, notes=(NOTE,))
+    return DerivedLaunch(launch, formulas)
 
 
 def launchable(part: DerivedLaunch, gpu: GPUTarget) -> DerivedLaunch:

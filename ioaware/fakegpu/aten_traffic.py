@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ioaware.fakegpu.aten_flops import operator_flops
 from ioaware.fakegpu.storages import OperatorMode, storages, strided_tensors
 from ioaware.result import Launch, Traffic
 
@@ -39,18 +40,19 @@ OVERWRITES = frozenset(
 """In-place operators that do not read what they overwrite."""
 
 
-def assumed_launch(operator: str, read_bytes: int, write_bytes: int) -> Launch:
+def assumed_launch(operator: str, read_bytes: int, write_bytes: int, flops: int | None) -> Launch:
     """Return a torch operator as a launch."""
-    return Launch(operator, origin="torch", requested=Traffic(read_bytes, write_bytes), exact=False, notes=(NOTE,))
+    moved = Traffic(read_bytes, write_bytes)
+    return Launch(operator, origin="torch", requested=moved, flops=flops, exact=False, notes=(NOTE,))
 
 
-Describe = Callable[[str, Any, Any], Any]
+Describe = Callable[[str, Any, Any, Any], Any]
 
 
 class OperatorRecorder(OperatorMode):
     """Append a description of each operator that moves data to `launches`.
 
-    The entry is `describe(name, read_bytes, write_bytes)`.
+    The entry is `describe(name, read_bytes, write_bytes, flops)`.
 
     An operator made of Triton kernels is counted as those kernels, which append themselves.
     """
@@ -68,7 +70,8 @@ class OperatorRecorder(OperatorMode):
         if len(self._launches) == before:
             traffic = operator_traffic(func, args, kwargs or {}, outcome)
             if traffic is not None:
-                self._launches.append(self._describe(str(func), *traffic))
+                flops = operator_flops(func, args, kwargs or {}, outcome)
+                self._launches.append(self._describe(str(func), *traffic, flops))
         return outcome
 
 

@@ -100,6 +100,38 @@ class Findings:
         return self.simulated.hbm.total_bytes
 
     @property
+    def launch_hbm_bytes(self) -> list[int | None]:
+        """Simulated HBM bytes of each launch.
+
+        None of torch's operators, of a target that is not simulated, and of bounds alone.
+        """
+        if self.simulated is None:
+            return [None] * len(self.derived.launches)
+        found: list[int | None] = []
+        for launch, how in zip(self.simulated.launches, self.simulated.simulations, strict=True):
+            high = (how.read_range[1], how.write_range[1]) if how else ()
+            low = how.read_range[0] + how.write_range[0] if how else 0
+            vague = bounds_alone(low, None if None in high else sum(one or 0 for one in high))
+            found.append(None if vague or launch.hbm is None else launch.hbm.total_bytes)
+        return found
+
+    @property
+    def launch_floors(self) -> list[TimeFloor]:
+        """The least time of each launch: simulated bytes and FLOPs.
+
+        The bytes of torch's operators are assumed ones.
+        """
+        own = zip(self.derived.launches, self.launch_hbm_bytes, strict=True)
+        moved = [(one, (one.requested and one.requested.total_bytes) if one.origin == "torch" else hbm) for one, hbm in own]
+        return [time_floor(self.rates, hbm_bytes, one.flops) for one, hbm_bytes in moved]
+
+    @property
+    def launch_by_launch_ns(self) -> float | None:
+        """The least times of all launches together; None where one is unknown."""
+        times = [one.time_ns for one in self.launch_floors]
+        return sum(time for time in times if time is not None) if times and None not in times else None
+
+    @property
     def hbm_range(self) -> tuple[int, int | None]:
         """Ends of the simulated range; the second is None where there is none."""
         if self.simulated is None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any
 
+from ioaware.derivation.derived import Derived
 from ioaware.display.notebook import FOLDERS
 from ioaware.display.text import clean, params_text
 from ioaware.display.units import bytes_text, percent_text, significant, time_text, times_text
@@ -14,8 +16,8 @@ from ioaware.report.pages.figure_set import figures_of
 from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.formula_rows import formula_tables
 from ioaware.report.pages.source_rows import hot_rows, source_sections
-from ioaware.report.pages.time_floors import TimeFloor, time_floor
-from ioaware.result import Launch, Params, Result
+from ioaware.report.pages.time_floors import TimeFloor
+from ioaware.result import Params, Result
 from ioaware.simulation.simulation_result import Simulated
 from ioaware.simulation.waves.closed_form import closed_form_lines
 
@@ -97,7 +99,16 @@ def _headline(found: Findings) -> str:
     floor = found.simulated_floor if found.hbm_bytes is not None else found.floor
     if floor.time_ns:
         parts.append(f", which takes at least {time_text(floor.time_ns)}, bound by {floor.binds}")
-    return "".join(parts) + "."
+    return "".join(parts) + "." + _beside(derived)
+
+
+def _beside(derived: Derived) -> str:
+    """Return a sentence on torch's own operators; empty without any."""
+    assumed, own = derived.assumed, sum(one.origin == "torch" for one in derived.launches)
+    if assumed is None or assumed.total_bytes is None:
+        return ""
+    operators = "1 operator of torch moves" if own == 1 else f"{own} operators of torch move"
+    return f" Beside them, {operators} at least {bytes_text(assumed.total_bytes)}."
 
 
 def _numbers(found: Findings) -> Iterator[dict[str, str]]:
@@ -118,6 +129,8 @@ def _numbers(found: Findings) -> Iterator[dict[str, str]]:
             "value": time_text(found.floor.time_ns),
             "what": f"of any kernel, bound by {found.floor.binds}",
         }
+    if derived.assumed and (together := found.launch_by_launch_ns):
+        yield {"name": "with torch's operators", "value": time_text(together), "what": "at least, one launch after the other"}
 
 
 def _sections(found: Findings) -> list[tuple[str, str]]:
@@ -149,6 +162,13 @@ def _floors(found: Findings) -> Iterator[list[dict[str, Any]]]:
             cell(floor.binds or "unknown"),
             *(cell(time_text(part), part) for part in (floor.bytes_ns, floor.flops_ns, floor.time_ns)),
         ]
+    together = found.launch_by_launch_ns
+    if len(found.derived.launches) > 1 and together is not None:
+        parts = [one.binds for one in found.launch_floors if one.time_ns]
+        binds = ", ".join(f"{name} in {parts.count(name)}" for name in dict.fromkeys(parts))
+        beside = " and torch's operators" if found.derived.assumed else ""
+        empty = (cell(""), cell(""))
+        yield [cell(f"one launch after the other, kernels{beside}"), cell(binds), *empty, cell(time_text(together), together)]
 
 
 def _rates_note(found: Findings) -> str:
@@ -175,16 +195,13 @@ LAUNCH_COLUMNS = [
 
 def _launches(found: Findings, *, ordered: bool) -> Iterator[list[dict[str, Any]]]:
     """Yield the launches in order, or by bytes."""
-    simulated = found.simulated.launches if found.simulated else (None,) * len(found.derived.launches)
-    rows = list(zip(range(1, len(simulated) + 1), found.derived.launches, simulated, strict=True))
-    floors = [_launch_floor(found, own, other) for _, own, other in rows]
-    whole = sum(floor for floor in floors if floor is not None) if None not in floors else 0  # no share of an unknown whole
-    table = list(zip(rows, floors, strict=True))
+    whole = found.launch_by_launch_ns  # no share of an unknown whole
+    rows = list(zip(count(1), found.derived.launches, found.launch_hbm_bytes, found.launch_floors, strict=False))
     if not ordered:
-        table.sort(key=lambda one: -((one[0][1].requested and one[0][1].requested.total_bytes) or 0))
-    for (number, own, other), floor in table:
-        moved, hbm = own.requested, other.hbm if other else None
-        share = floor / whole if floor is not None and whole else None
+        rows.sort(key=lambda row: -((row[1].requested and row[1].requested.total_bytes) or 0))
+    for number, own, hbm_bytes, floor in rows:
+        moved, least = own.requested, floor.time_ns
+        share = least / whole if least is not None and whole else None
         yield [
             cell(number, number),
             cell(own.kernel + ("" if own.origin == "triton" else " (torch)")),
@@ -193,25 +210,14 @@ def _launches(found: Findings, *, ordered: bool) -> Iterator[list[dict[str, Any]
                 cell(bytes_text(part), part)
                 for part in ((moved.read_bytes, moved.write_bytes, moved.atomic_bytes) if moved else (None,) * 3)
             ),
-            cell(bytes_text(hbm.total_bytes if hbm else None), hbm.total_bytes if hbm else None),
+            cell(bytes_text(hbm_bytes), hbm_bytes),
             cell(significant(own.flops, 4) if own.flops else "", own.flops or None),
-            cell(time_text(floor), floor),
+            cell(time_text(least), least),
             cell("" if share is None else percent_text(share, 3), share),
             cell("" if own.shared_bytes is None else bytes_text(own.shared_bytes), own.shared_bytes),
             cell("" if own.registers is None else own.registers, own.registers),
             cell("yes" if own.exact else "no" if own.origin == "triton" else "assumed"),
         ]
-
-
-def _launch_floor(found: Findings, own: Launch, other: Launch | None) -> float | None:
-    """Return the least time of a launch.
-
-    It comes from its simulated bytes, of a torch operator from the assumed ones.
-    """
-    hbm = other.hbm if other else None
-    if own.origin == "torch":
-        hbm = own.requested
-    return time_floor(found.rates, hbm.total_bytes if hbm else None, own.flops).time_ns
 
 
 MEASURED_COLUMNS = [

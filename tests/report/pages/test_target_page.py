@@ -175,3 +175,21 @@ def test_bounds_alone_are_no_number() -> None:
     assert bounds_alone(10, 1001)
     assert not bounds_alone(10, 1000)
     assert not bounds_alone(0, 0)
+
+
+def test_a_products_least_time_is_that_of_its_arithmetic() -> None:
+    """Torch's own operators have their share of all least times, by bytes or by FLOPs."""
+    found = findings(["a"])
+    product = Launch("aten.mm", origin="torch", requested=Traffic(10**6, 10**6), flops=10**12, exact=False)
+    copy = Launch("aten.copy_", origin="torch", requested=Traffic(10**9, 10**9), exact=False)
+    derived = replace(found.derived, launches=(product, copy), assumed=Traffic(10**9, 10**9))
+    given = replace(found, source=replace(found.source, result=derived), simulated=None)
+    rates = given.rates
+    assert rates is not None
+    assert [one.time_ns for one in given.launch_floors] == [
+        pytest.approx(1e21 / rates.flops_per_s),
+        pytest.approx(2e18 / rates.hbm_bytes_per_s),
+    ]
+    page = render(target_page(given))
+    assert "arithmetic in 1, bytes at HBM in 1" in page
+    assert "2 operators of torch move at least 2 GB" in page
