@@ -12,14 +12,8 @@ FILE gets one JSON object. None of the probes is an attention kernel.
 
 from __future__ import annotations
 
-import argparse
-import csv
-import io
-import json
-import re
 import sys
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,27 +24,26 @@ import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-from ioaware.environment import gpu_environment, software_environment
-from ioaware.measurement.counters.ncu import command, find_ncu
-from ioaware.measurement.nvml import load_nvml, open_gpu
-from ioaware.measurement.subprocesses import run_process
+from ioaware.measurement.counters.ncu_csv import Metric
 from ioaware.targets.target import load_target
+
+sys.path.insert(0, str(Path(__file__).parent))
+from probe_runs import Notes, Probe, main
 
 KIB = 1 << 10
 BLOCK = 512
 """Elements of 4 bytes that one load takes."""
 PASSES = 4
-RANGE = re.compile(r":ioaware:(\d+):")
-METRICS = {
-    "requested_read_bytes": "l1tex__m_xbar2l1tex_read_bytes.sum",
-    "requested_write_bytes": "l1tex__m_l1tex2xbar_write_bytes.sum",
-    "load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "hit_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
-    "config_bytes": "launch__shared_mem_config_size",
-    "dynamic_shared_bytes": "launch__shared_mem_per_block_dynamic",
-    "registers": "launch__registers_per_thread",
-    "threads": "launch__block_size",
-    "time_ns": "gpu__time_duration.sum",
+COUNTERS = {
+    "requested_read_bytes": Metric("l1tex__m_xbar2l1tex_read_bytes.sum", "byte"),
+    "requested_write_bytes": Metric("l1tex__m_l1tex2xbar_write_bytes.sum", "byte"),
+    "load_sectors": Metric("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "count"),
+    "hit_sectors": Metric("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum", "count"),
+    "config_bytes": Metric("launch__shared_mem_config_size", "byte"),
+    "dynamic_shared_bytes": Metric("launch__shared_mem_per_block_dynamic", "byte"),
+    "registers": Metric("launch__registers_per_thread", "count"),
+    "threads": Metric("launch__block_size", "count"),
+    "time_ns": Metric("gpu__time_duration.sum", "time"),
 }
 SHARED_KIB = (0, 4, 16, 48, 96)
 SLICES_KIB = (24, 56, 88, 120, 152, 184, 216, 240)
@@ -137,47 +130,32 @@ def placed(x, sums, sm, begun, ended, blocks, BLOCK: tl.constexpr):
     tl.store(ended + tl.program_id(0), end)
 
 
-def plan(small: bool) -> list[tuple[dict[str, Any], Callable[[], object]]]:
+def plan(small: bool) -> list[Probe]:
     """Return every launch with its description."""
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     x, y, z = (torch.zeros(size, device="cuda") for size in (sms * 240 * KIB // 4, TILE_PROGRAMS * 2048, TILE_PROGRAMS * 4096))
     out = torch.zeros(TILE_PROGRAMS * BLOCK, device="cuda")
-    found: list[tuple[dict[str, Any], Callable[[], object]]] = []
+    found: list[Probe] = []
     for shared in SHARED_KIB[: 2 if small else None]:
         for size in SLICES_KIB[: 2 if small else None]:
             shape = {"PASSES": PASSES, "BLOCK": BLOCK, "BUFFERS": shared * KIB // 4 // BLOCK}
             launch = partial(reread[(sms,)], x, out, size * KIB // 4 // BLOCK, **shape)
-            found.append(({"probe": "reread", "shared_kib": shared, "slice_kib": size, "programs": sms}, launch))
+            found.append(Probe({"probe": "reread", "shared_kib": shared, "slice_kib": size, "programs": sms}, launch))
     for one in TILES[: 2 if small else None]:
         shape = {"OWN": one["own"], "WRITTEN": one["written"], "TILE": TILE, "SHARING": one["sharing"]}
         shape["BUFFERS"] = one["shared_kib"] * KIB // 4 // TILE
         launch = partial(tiles[(TILE_PROGRAMS,)], x, y, z, out, **shape)
-        found.append(({"probe": "tiles", "tile": TILE, "programs": TILE_PROGRAMS, **one}, launch))
+        found.append(Probe({"probe": "tiles", "tile": TILE, "programs": TILE_PROGRAMS, **one}, launch))
     for name, params in CASES[: 1 if small else None]:
         target = load_target(name)
         work = target.build(device="cuda", **target.resolve(params))
-        found.append(({"probe": "cases", "target": name, "params": params}, work.run))
+        found.append(Probe({"probe": "cases", "target": name, "params": params}, work.run))
     return found
 
 
-def work(folder: Path, small: bool) -> None:
-    """Make the launches, to be run under ncu; write what each is."""
-    launches = plan(small)
-    for _, run in launches:
-        run()
-    torch.cuda.synchronize()
-    runtime: Any = torch.cuda.cudart()
-    (folder / "plan.json").write_text(json.dumps([what for what, _ in launches]))
-    runtime.cudaProfilerStart()
-    for number, (_, run) in enumerate(launches):
-        torch.cuda.nvtx.range_push(f"ioaware:{number}")
-        run()
-        torch.cuda.synchronize()
-        torch.cuda.nvtx.range_pop()
-    runtime.cudaProfilerStop()
-    (folder / "placed.json").write_text(
-        json.dumps([placement(programs, blocks) for programs, blocks in ((2112, 8), (1056, 64))])
-    )
+def placements() -> Notes:
+    """Return where programs of two launches ran."""
+    return {"placed": [placement(programs, blocks) for programs, blocks in ((2112, 8), (1056, 64))]}
 
 
 def placement(programs: int, blocks: int) -> dict[str, Any]:
@@ -195,48 +173,5 @@ def placement(programs: int, blocks: int) -> dict[str, Any]:
     return {"programs": programs, "sm": sm.tolist(), "begun": (begun - first).tolist(), "ended": (ended - first).tolist()}
 
 
-def counted(folder: Path, small: bool) -> list[dict[str, Any]]:
-    """Run the launches under ncu; return every kernel with its counters."""
-    log, ncu = folder / "ncu.csv", find_ncu()
-    program = [sys.executable, __file__, str(folder), "--work", *(["--small"] if small else [])]
-    done = run_process(command(ncu, list(METRICS.values()), log, program), timeout_s=300.0)
-    text = log.read_text() if log.exists() else ""
-    start = text.find('"ID"')
-    if start < 0:
-        raise RuntimeError(f"ncu {done.how}\n{text[-2000:]}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
-    rows = [row for row in csv.DictReader(io.StringIO(text[start:])) if (row.get("ID") or "").isdigit()]
-    what = json.loads((folder / "plan.json").read_text())
-    found: list[dict[str, Any]] = []
-    for row in rows:
-        ranges = [cell for name, cell in row.items() if name and "Push/Pop_Range" in name and cell and "ioaware:" in cell]
-        number = int(RANGE.findall(ranges[0])[-1]) if ranges else -1
-        values = {name: float(row[metric].replace(",", "")) for name, metric in METRICS.items() if row.get(metric)}
-        described = what[number] if number >= 0 else {}
-        found.append({**described, "kernel": row["Kernel Name"], "grid": row["Grid Size"], **values})
-    return found
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--small", action="store_true", help="the first of each kind, to try the script")
-    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
-    if given.work:
-        work(given.file, given.small)
-        return 0
-    with tempfile.TemporaryDirectory(prefix="ioaware-") as name:
-        folder = Path(name)
-        launches = counted(folder, given.small)
-        environment = {**gpu_environment(open_gpu(load_nvml()).limits), **software_environment()}
-        programs = json.loads((folder / "placed.json").read_text())
-    given.file.write_text(
-        json.dumps({"schema": 1, "launches": launches, "placed": programs, "environment": environment}) + "\n"
-    )
-    print(f"{len(launches)} launches counted")
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(__file__, __doc__, COUNTERS, plan, placements))

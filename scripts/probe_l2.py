@@ -13,26 +13,19 @@ FILE gets one JSON object. None of the probes is an attention kernel.
 # pyright: basic, reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
 from __future__ import annotations
 
-import argparse
-import csv
-import io
-import json
-import re
 import sys
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 
-from ioaware.environment import gpu_environment, software_environment
-from ioaware.measurement.counters.ncu import command, find_ncu
-from ioaware.measurement.nvml import load_nvml, open_gpu
-from ioaware.measurement.subprocesses import run_process
+from ioaware.measurement.counters.ncu_csv import Metric
+
+sys.path.insert(0, str(Path(__file__).parent))
+from probe_runs import Notes, Probe, main
 
 MIB = 1 << 20
 BLOCK = 2048
@@ -50,15 +43,14 @@ SHAPES: Sequence[dict[str, int]] = (
     {"ROWS": 128, "COLS": 128, "WIDTH": 128, "num_warps": 8, "num_stages": 4, "programs": 528},
 )
 """Tiles of the sweeping matmul, with different numbers of programs on an SM."""
-RANGE = re.compile(r":ioaware:(\d+):")
-METRICS = {
-    "hbm_read_bytes": "dram__bytes_read.sum",
-    "hbm_write_bytes": "dram__bytes_write.sum",
-    "requested_read_bytes": "l1tex__m_xbar2l1tex_read_bytes.sum",
-    "requested_write_bytes": "l1tex__m_l1tex2xbar_write_bytes.sum",
-    "registers": "launch__registers_per_thread",
-    "dynamic_shared_bytes": "launch__shared_mem_per_block_dynamic",
-    "time_ns": "gpu__time_duration.sum",
+COUNTERS = {
+    "hbm_read_bytes": Metric("dram__bytes_read.sum", "byte"),
+    "hbm_write_bytes": Metric("dram__bytes_write.sum", "byte"),
+    "requested_read_bytes": Metric("l1tex__m_xbar2l1tex_read_bytes.sum", "byte"),
+    "requested_write_bytes": Metric("l1tex__m_l1tex2xbar_write_bytes.sum", "byte"),
+    "registers": Metric("launch__registers_per_thread", "count"),
+    "dynamic_shared_bytes": Metric("launch__shared_mem_per_block_dynamic", "byte"),
+    "time_ns": Metric("gpu__time_duration.sum", "time"),
 }
 
 
@@ -105,25 +97,25 @@ def sweep(a, x, out, marks, sm, steps, growth, ROWS: tl.constexpr, COLS: tl.cons
     tl.store(out + program * ROWS * WIDTH + tl.arange(0, ROWS)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :], total)
 
 
-def beside_plan(small: bool) -> list[tuple[dict[str, Any], Callable[[], object]]]:
+def beside_plan(small: bool) -> list[Probe]:
     """Return launches that use memory once between two uses of a tile."""
     tile, largest = BLOCK * 4, BETWEEN_MIB[-1] * MIB * ROUNDS
     y, z = (torch.zeros(largest // 4 + 64 * BLOCK, device="cuda") for _ in range(2))
     out = torch.zeros(largest // tile, device="cuda")
     x = torch.zeros(BETWEEN_MIB[-1] * MIB // 4 // 4, device="cuda")
-    found: list[tuple[dict[str, Any], Callable[[], object]]] = []
+    found: list[Probe] = []
     for reads, writes in ((4, 0), (0, 4), (2, 2)):
         for between in BETWEEN_MIB[: 1 if small else None]:
             tiles = between * MIB // (4 * tile)
             what = {"probe": "beside", "tiles": tiles, "reads": reads, "writes": writes, "tile_bytes": tile, "rounds": ROUNDS}
             shape = {"READS": reads, "WRITES": writes, "BLOCK": BLOCK}
-            found.append((what, partial(beside[(tiles * ROUNDS,)], x, y, z, out, tiles, **shape)))
+            found.append(Probe(what, partial(beside[(tiles * ROUNDS,)], x, y, z, out, tiles, **shape)))
     return found
 
 
-def sweep_plan(small: bool) -> list[tuple[dict[str, Any], Callable[[], object], Callable[[], dict[str, Any]]]]:
+def sweep_plan(small: bool) -> list[Probe]:
     """Return sweeping launches, each with a function that returns its notes."""
-    found: list[tuple[dict[str, Any], Callable[[], object], Callable[[], dict[str, Any]]]] = []
+    found: list[Probe] = []
     x = torch.zeros(96 * MIB // 2, device="cuda", dtype=torch.float16)
     for shape in SHAPES[: 1 if small else None]:
         programs = shape["programs"]
@@ -137,74 +129,20 @@ def sweep_plan(small: bool) -> list[tuple[dict[str, Any], Callable[[], object], 
             sm = torch.zeros(programs, dtype=torch.int32, device="cuda")
             launch = partial(sweep[(programs,)], a, x, out, marks, sm, steps, growth, MARKS=MARKS, **options)
             what = {"probe": "sweep", "tile_bytes": tile, "steps": steps, "growth": growth, **shape}
-            found.append((what, launch, partial(noted, marks, sm)))
+            found.append(Probe(what, launch, partial(noted, marks, sm)))
     return found
 
 
-def noted(marks: torch.Tensor, sm: torch.Tensor) -> dict[str, Any]:
+def noted(marks: torch.Tensor, sm: torch.Tensor) -> Notes:
     """Return the SM of every program and its times in nanoseconds after the first."""
     times = marks - marks.min()
     return {"sm": sm.tolist(), "marks": times.reshape(-1, MARKS + 1).tolist()}
 
 
-def work(folder: Path, small: bool) -> None:
-    """Make the launches, to be run under ncu; write what each is, and its notes."""
-    sweeps = sweep_plan(small)
-    launches = [*beside_plan(small), *((what, run) for what, run, _ in sweeps)]
-    for _, run in launches:
-        run()
-    torch.cuda.synchronize()
-    runtime: Any = torch.cuda.cudart()
-    (folder / "plan.json").write_text(json.dumps([what for what, _ in launches]))
-    runtime.cudaProfilerStart()
-    for number, (_, run) in enumerate(launches):
-        torch.cuda.nvtx.range_push(f"ioaware:{number}")
-        run()
-        torch.cuda.synchronize()
-        torch.cuda.nvtx.range_pop()
-    runtime.cudaProfilerStop()
-    (folder / "noted.json").write_text(json.dumps([result() for *_, result in sweeps]))
-
-
-def counted(folder: Path, small: bool) -> list[dict[str, Any]]:
-    """Run the launches under ncu; return every kernel with counters and notes."""
-    log, ncu = folder / "ncu.csv", find_ncu()
-    program = [sys.executable, __file__, str(folder), "--work", *(["--small"] if small else [])]
-    done = run_process(command(ncu, list(METRICS.values()), log, program), timeout_s=300.0)
-    text = log.read_text() if log.exists() else ""
-    start = text.find('"ID"')
-    if start < 0:
-        raise RuntimeError(f"ncu {done.how}\n{text[-2000:]}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
-    rows = [row for row in csv.DictReader(io.StringIO(text[start:])) if (row.get("ID") or "").isdigit()]
-    what = json.loads((folder / "plan.json").read_text())
-    programs = iter(json.loads((folder / "noted.json").read_text()))
-    found: list[dict[str, Any]] = []
-    for row in rows:
-        ranges = [cell for name, cell in row.items() if name and "Push/Pop_Range" in name and cell and "ioaware:" in cell]
-        described = what[int(RANGE.findall(ranges[0])[-1])]
-        values = {name: float(row[metric].replace(",", "")) for name, metric in METRICS.items() if row.get(metric)}
-        more = next(programs) if described["probe"] == "sweep" else {}
-        found.append({**described, **values, **more})
-    return found
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--small", action="store_true", help="the first of each kind, to try the script")
-    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
-    if given.work:
-        work(given.file, given.small)
-        return 0
-    with tempfile.TemporaryDirectory(prefix="ioaware-") as name:
-        launches = counted(Path(name), given.small)
-        environment = {**gpu_environment(open_gpu(load_nvml()).limits), **software_environment()}
-    given.file.write_text(json.dumps({"schema": 1, "launches": launches, "environment": environment}) + "\n")
-    print(f"{len(launches)} launches counted")
-    return 0
+def plan(small: bool) -> list[Probe]:
+    """Return every launch with its description."""
+    return [*beside_plan(small), *sweep_plan(small)]
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(__file__, __doc__, COUNTERS, plan))
