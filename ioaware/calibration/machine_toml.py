@@ -15,10 +15,11 @@ from ioaware.calibration.run_probes import Calibrated
 HBM_RATES = ("read", "write", "copy", "triad")
 DEVIATIONS = 1.645
 """Standard deviations of a normal distribution from its middle to 95 %."""
-L2_RATES = ("l2_read_bytes_per_s", "l2_shared_read_bytes_per_s")
-"""Requested bytes per second where programs read their own memory, or the same.
+L2_RATES = ("l2_read_bytes_per_s", "l2_shared_read_bytes_per_s", "l2_matmul_read_bytes_per_s")
+"""Requested bytes per second of programs that read the same memory, or not.
 
-The larger one is the ceiling: requests for the same memory are merged before they reach the L2.
+Those of a matmul copy it to shared memory. The largest one is the ceiling: requests for the same memory are merged before they
+reach the L2.
 """
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 KernelName = Literal["l2_shared", "l2_private", "l1_reread", "l1_beside_stores", "l1_after_stores",
-                     "fill", "copy", "add", "strided", "matmul"]  # fmt: skip
+                     "fill", "copy", "read", "add", "strided", "matmul"]  # fmt: skip
 BLOCK_BYTES = 1 << 14
 """Bytes of one load of an L2 probe: 4096 float32."""
 L1_BLOCK_BYTES = 1 << 11
@@ -55,9 +55,13 @@ class Probe:
         if self.kernel == "matmul":
             tiles = (MATMUL_SIDE // MATMUL_TILE) ** 2
             return tiles * 2 * MATMUL_TILE * MATMUL_SIDE * 2, MATMUL_SIDE**2 * 2
-        return {"fill": (0, size), "copy": (size, size), "add": (2 * size, size), "strided": (size, None)}.get(
-            self.kernel, (None, None)
-        )
+        return {
+            "fill": (0, size),
+            "copy": (size, size),
+            "read": (size, None),
+            "add": (2 * size, size),
+            "strided": (size, None),
+        }.get(self.kernel, (None, None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,8 @@ class Sizes:
 
 def plan(sizes: Sizes) -> list[Probe]:
     """Return the launches, in order: the self-test of the counters first."""
-    test = [Probe("copy", 64 * MIB), Probe("fill", 64 * MIB), Probe("strided", 32 * STRIDED_ELEMENTS), Probe("matmul", 0)]
+    test = [Probe(kernel, 64 * MIB) for kernel in ("copy", "read", "fill")]
+    test += [Probe("strided", 32 * STRIDED_ELEMENTS), Probe("matmul", 0)]
     slice_bytes = sizes.sms * BLOCK_BYTES
     shared = [Probe("l2_shared", _whole(share * sizes.l2_bytes, BLOCK_BYTES)) for share in L2_SHARES]
     private = [Probe("l2_private", _whole(share * sizes.l2_bytes, slice_bytes)) for share in L2_SHARES]

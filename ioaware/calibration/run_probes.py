@@ -29,8 +29,9 @@ from ioaware.measurement.subprocesses import Finished, run_process
 
 METRICS = tuple(Metric(name, "byte") for name in (REQUESTED_READS, REQUESTED_WRITES, HBM_READS, HBM_WRITES))
 RATES = (
-    "hbm_read_bytes_per_s", "hbm_write_bytes_per_s", "hbm_copy_bytes_per_s", "hbm_triad_bytes_per_s", "l2_read_bytes_per_s",
-    "l2_shared_read_bytes_per_s", "matmul_float16_flops_per_s", "matmul_bfloat16_flops_per_s", "drift",
+    "hbm_read_bytes_per_s", "hbm_write_bytes_per_s", "hbm_copy_bytes_per_s", "hbm_triad_bytes_per_s",
+    "l2_read_bytes_per_s", "l2_shared_read_bytes_per_s", "l2_matmul_read_bytes_per_s",
+    "matmul_float16_flops_per_s", "matmul_bfloat16_flops_per_s", "drift",
 )  # fmt: skip
 
 

@@ -59,7 +59,7 @@ def test_the_half_is_interpolated_and_the_range_is_its_uncertainty() -> None:
     assert crossing([(10.0, 0.0), (20.0, 0.2)]) is None
 
 
-@pytest.mark.parametrize("kernel", ["copy", "fill", "add", "strided", "matmul"])
+@pytest.mark.parametrize("kernel", ["copy", "read", "fill", "add", "strided", "matmul"])
 def test_known_bytes_equal_derived_ones(kernel: str) -> None:
     """The self-test of the counters uses these numbers."""
     size = next((probe.size_bytes for probe in plan(SIZES) if probe.kernel == kernel), 0)
@@ -72,6 +72,14 @@ def test_known_bytes_equal_derived_ones(kernel: str) -> None:
     assert found.requested.read_sector_bytes == reads
     if writes is not None:
         assert found.requested.write_bytes == writes
+
+
+def test_matmul_programs_request_the_bytes_that_time_the_l2() -> None:
+    target = load_target("tests/support/targets/probe_targets.py:products")
+    found = derive(target, target.resolve({}), machine_code=False)
+    assert found.exact
+    assert found.requested is not None
+    assert found.requested.read_sector_bytes == 1056 * (64 * 64 * 128 * 2 + 64 * 64 * 2)
 
 
 def test_sizes_of_private_sweeps_are_whole_slices() -> None:

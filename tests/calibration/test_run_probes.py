@@ -30,6 +30,7 @@ RATES = {
     "hbm_triad_bytes_per_s": 4.1e12,
     "l2_read_bytes_per_s": 5.5e12,
     "l2_shared_read_bytes_per_s": 9.5e12,
+    "l2_matmul_read_bytes_per_s": 14.2e12,
     "matmul_float16_flops_per_s": 7e14,
     "matmul_bfloat16_flops_per_s": 7.1e14,
     "drift": 0.1,
@@ -72,7 +73,7 @@ def test_the_machine_file_is_read_by_every_command(fake: dict[str, Any]) -> None
     machine = read_machine(machine_toml(found, "H200"), "h200.toml")
     assert machine.level("hbm").rates == {"read": 4.5e12, "write": 3.4e12, "copy": 4.2e12, "triad": 4.1e12}
     assert machine.level("l2").capacity_bytes == round(found.calibration.usable_l2_bytes)
-    assert machine.level("l2").bandwidth_bytes_per_s == 9.5e12
+    assert machine.level("l2").bandwidth_bytes_per_s == 14.2e12
     assert machine.peak("float16").flops_per_s == 7e14
     assert machine.l2_model.partitions == 2
     assert machine.l2_model.dirty_share == pytest.approx(29e6 / found.calibration.usable_l2_bytes)

@@ -33,6 +33,21 @@ def l2_private(x, out, blocks, PASSES: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def l2_products(a, x, out, steps, ROWS: tl.constexpr, COLS: tl.constexpr, WIDTH: tl.constexpr):
+    """Multiply a tile of the program's own by tiles of `x`, which all programs read.
+
+    A matmul's loads are copied to shared memory while the tile before is multiplied, which passes more bytes than other loads.
+    """
+    program, row = tl.program_id(0).to(tl.int64), tl.arange(0, ROWS)[:, None]
+    own = tl.load(a + program * ROWS * COLS + row * COLS + tl.arange(0, COLS)[None, :])
+    tile = tl.arange(0, COLS)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
+    total = tl.zeros((ROWS, WIDTH), tl.float32)
+    for step in range(steps):
+        total = tl.dot(own, tl.load(x + step * COLS * WIDTH + tile), total)
+    tl.store(out + program * ROWS * WIDTH + row * WIDTH + tl.arange(0, WIDTH)[None, :], total)
+
+
+@triton.jit
 def l1_reread(x, out, blocks, PASSES: tl.constexpr, BLOCK: tl.constexpr):
     """One program on each SM reads its slice `PASSES` times through the L1."""
     total = tl.zeros((BLOCK,), tl.float32)

@@ -43,6 +43,7 @@ FLOAT_BYTES = 4
 RATE_BYTES = 2 << 30
 REPETITIONS = 20
 L2_PASSES, L2_PROGRAMS_PER_SM, L2_BLOCKS = 64, 4, 2
+PRODUCT_TILE, PRODUCT_PROGRAMS_PER_SM, HALF_BYTES = (64, 128), 8, 2
 MATMUL_RATE_SIDE = 8192
 DRIFT_BYTES, DRIFT_WAVES = 16 * MIB, 8
 LEASE_S = 600.0
@@ -75,7 +76,8 @@ class Buffers:
             tiles = MATMUL_SIDE // MATMUL_TILE
             kernel[(tiles, tiles)](self.a, self.b, self.c, SIDE=MATMUL_SIDE, TILE=MATMUL_TILE)
         else:
-            tensors = {"fill": (self.x,), "copy": (self.x, self.y), "add": (self.x, self.y, self.z)}[probe.kernel]
+            x, y, z = self.x, self.y, self.z
+            tensors = {"fill": (x,), "read": (x, self.out), "copy": (x, y), "add": (x, y, z)}[probe.kernel]
             kernel[(probe.size_bytes // BLOCK_BYTES,)](*tensors, BLOCK=block)
 
 
@@ -111,8 +113,9 @@ def rates(sizes: Sizes) -> dict[str, Any]:
 def _memory_rates(sizes: Sizes) -> dict[str, float]:
     """Time each kind of access on 2 GiB a tensor of random numbers.
 
-    The L2 is timed twice: every program reads a slice of its own, then all read the same block, whose requests are merged
-    before they reach the L2. A program reads two blocks in turns: loads of a single one would be moved out of its loop.
+    The L2 is timed three times: every program reads a slice of its own; all read the same block, whose requests are merged
+    before they reach the L2; matmul programs sweep the same memory. A program of the first two reads two blocks in turns:
+    loads of a single one would be moved out of its loop.
     """
     block, blocks = BLOCK_BYTES // FLOAT_BYTES, RATE_BYTES // BLOCK_BYTES
     x, y, z = (torch.rand(RATE_BYTES // FLOAT_BYTES, device="cuda") for _ in range(3))
@@ -130,7 +133,21 @@ def _memory_rates(sizes: Sizes) -> dict[str, float]:
         "hbm_triad_bytes_per_s": 3 * RATE_BYTES / _seconds(lambda: kernels.add[(blocks,)](x, y, z, BLOCK=block)),
         "l2_read_bytes_per_s": swept / sweep(kernels.l2_private),
         "l2_shared_read_bytes_per_s": swept / sweep(kernels.l2_shared),
+        "l2_matmul_read_bytes_per_s": _products_rate(sizes),
     }
+
+
+def _products_rate(sizes: Sizes) -> float:
+    """Time matmul programs that read the same memory, which half of the L2 holds."""
+    side, width = PRODUCT_TILE
+    programs, tile = PRODUCT_PROGRAMS_PER_SM * sizes.sms, side * width
+    steps = max(1, sizes.l2_bytes * 2 // 5 // (HALF_BYTES * tile))
+    a, x = (torch.rand(count, device="cuda").half() for count in (programs * side * side, steps * tile))
+    out = torch.zeros(programs * tile, device="cuda")
+    seconds = _seconds(
+        lambda: kernels.l2_products[(programs,)](a, x, out, steps, ROWS=side, COLS=side, WIDTH=width, num_warps=4, num_stages=3)
+    )
+    return programs * steps * tile * HALF_BYTES / seconds
 
 
 def _matmul_rates() -> dict[str, float]:

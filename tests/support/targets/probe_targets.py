@@ -22,6 +22,19 @@ def fill(size_bytes: int = 64 << 20) -> None:
     kernels.fill[(size_bytes // 4 // BLOCK,)](x, BLOCK=BLOCK)
 
 
+def read(size_bytes: int = 64 << 20) -> None:
+    """Launch the reading probe."""
+    x, out = torch.empty(size_bytes // 4, device="cuda"), torch.empty(size_bytes // 4 // BLOCK, device="cuda")
+    kernels.read[(size_bytes // 4 // BLOCK,)](x, out, BLOCK=BLOCK)
+
+
+def products(steps: int = 64, programs: int = 1056) -> None:
+    """Launch the matmul programs that time the L2."""
+    a, x = (torch.empty(count, device="cuda", dtype=torch.float16) for count in (programs * 64 * 64, steps * 64 * 128))
+    out = torch.empty(programs * 64 * 128, device="cuda")
+    kernels.l2_products[(programs,)](a, x, out, steps, ROWS=64, COLS=64, WIDTH=128, num_warps=4, num_stages=3)
+
+
 def add(size_bytes: int = 64 << 20) -> None:
     """Launch the triad probe."""
     x, y, z = (torch.empty(size_bytes // 4, device="cuda") for _ in range(3))
