@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from ioaware.cli.options import settings
+from ioaware.cli.signals import Terminated
 from ioaware.errors import UsageError
 
 TIMEOUT_S = 3600.0
@@ -53,7 +54,7 @@ def isolated(command: Callable[..., Any]) -> Callable[..., Any]:
                 return code
         try:
             return command(target=target, **options)
-        except (Exception, KeyboardInterrupt, SystemExit):
+        except (Exception, KeyboardInterrupt, SystemExit, Terminated):
             raise
         except BaseException as error:  # of the user's, made to pass every handler
             from ioaware.targets.loading import failing_line, first_line

@@ -148,9 +148,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: list[str], settings: Settings) -> int:
     """Run one command; return its exit code after reporting an error on stderr."""
     try:
-        return _invoke(arguments, settings)
-    except (Exception, KeyboardInterrupt) as error:
-        return _code_of(error, settings)
+        code = _invoke(arguments, settings)
+    except (Exception, KeyboardInterrupt, signals.Terminated) as error:
+        terminated = signals.termination_code()
+        return _code_of(error, settings) if terminated is None else terminated
+    terminated = signals.termination_code()
+    return code if terminated is None else terminated
 
 
 def _invoke(arguments: list[str], settings: Settings) -> int:

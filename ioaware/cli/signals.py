@@ -9,7 +9,19 @@ import signal
 from types import FrameType
 from typing import NoReturn
 
+AGAIN_S = 15.0
+"""Interval at which termination is raised again; longer than any clean-up.
+
+Why: a library that is imported may swallow any exception, as C extensions do.
+"""
 _received: list[int] = []
+
+
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP, raised where the process was.
+
+    No `SystemExit`: that is caught where a target's function exits.
+    """
 
 
 def install() -> None:
@@ -31,6 +43,15 @@ def interrupted() -> bool:
     return signal.SIGINT in _received
 
 
+def termination_code() -> int | None:
+    """Return the exit code of a process that was to be terminated, else None.
+
+    From now on nothing is raised again: the command has ended, and the process cleans up.
+    """
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return next((128 + number for number in _received if number != signal.SIGINT), None)
+
+
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
     _received.append(number)
     raise KeyboardInterrupt
@@ -41,4 +62,11 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG00
 
     Temporary directories and child processes then go too.
     """
-    raise SystemExit(128 + number)
+    _received.append(number)
+    signal.signal(signal.SIGALRM, _raise_again)
+    signal.setitimer(signal.ITIMER_REAL, AGAIN_S, AGAIN_S)
+    raise Terminated
+
+
+def _raise_again(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
+    raise Terminated

@@ -164,6 +164,35 @@ def test_ctrl_c_while_a_library_is_imported_is_130(ending: str, tmp_path: Path) 
     assert (done.returncode, done.stderr) == (130, "ioaware: interrupted\n")
 
 
+@pytest.mark.parametrize(
+    "swallow",
+    [
+        "try:\n    time.sleep(30)\nexcept BaseException as error:\n    raise ImportError('torn') from error",
+        "try:\n    time.sleep(30)\nexcept BaseException:\n    time.sleep(30)",
+    ],
+)
+def test_a_termination_that_a_library_swallows_ends_the_command(swallow: str, tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text(SLEEPING + swallow + "\n")
+    code = (
+        "from ioaware.cli import signals\nfrom ioaware.cli.main import main\nsignals.AGAIN_S = 0.2\n"
+        "main(['trace', 'flash2', '-p', 'seq_len=16'])"
+    )
+    done = run_and_signal(code, signal.SIGTERM, tmp_path, tmp_path)
+    assert (done.returncode, done.stderr) == (143, "")
+
+
+def test_a_termination_is_no_exit_of_the_target(tmp_path: Path) -> None:
+    """A target's `sys.exit` is an error of the target; a signal is not."""
+    (tmp_path / "slow.py").write_text("import os, time\ndef work():\n    os.write(1, b'ready\\n')\n    time.sleep(30)\n")
+    code = (
+        "from ioaware.cli import signals\nsignals.install()\nfrom ioaware.cli.main import run\n"
+        "from ioaware.cli.options import Settings\nimport sys\n"
+        f"sys.exit(run(['derive', {str(tmp_path / 'slow.py:work')!r}], Settings()))"
+    )
+    done = run_and_signal(code, signal.SIGTERM, tmp_path)
+    assert (done.returncode, done.stderr) == (143, "")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_terminated_command_leaves_no_directory(number: signal.Signals, tmp_path: Path) -> None:
     code = (
