@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args, overload
 
 import torch
 from torch.autograd.function import once_differentiable
-from torch.compiler import is_dynamo_compiling
+from torch.compiler import is_compiling
 
 from ioaware.errors import UsageError
 from ioaware.kernels.attention.checks import check_attention
@@ -103,12 +103,12 @@ class Attention:
         selects bitwise reproducible gradients; the default is torch.are_deterministic_algorithms_enabled(). Otherwise the
         Hopper kernel for head_dims up to 128 adds to q's gradient in any order. `attention.backward_backend` is the kernel of
         the gradients. The output is bitwise reproducible in any case. return_lse adds the natural log-sum-exp of the scaled
-        scores, [batch, heads, seq_len] in float32, which has no gradient. Compiled, in a transform of torch.func, with
-        return_lse, and for float32 under autocast, the operator of pytorch/custom_op.py runs instead: the same kernels, and
-        more host time; `attention.backend` is not set then. Raises UsageError for unsupported tensors, and where the requested
-        backend does not support them.
+        scores, [batch, heads, seq_len] in float32, which has no gradient. Compiled, exported, in a transform of torch.func, for
+        fake tensors, with return_lse, and for float32 under autocast, the operator of pytorch/custom_op.py runs instead: the
+        same kernels, and more host time; `attention.backend` is not set then. Raises UsageError for unsupported tensors, and
+        where the requested backend does not support them.
         """
-        if return_lse or is_dynamo_compiling():
+        if return_lse or is_compiling() or _is_traced(q):
             return _by_operator(q, k, v, causal, scale, backend, deterministic, return_lse)
         try:
             chosen, factor, autocasts = cached_choice(q, k, v, scale, backend)
@@ -126,6 +126,21 @@ class Attention:
             o, _ = forward_by(q, k, v, causal, factor, chosen.name)
         self._last.backend = chosen
         return o
+
+
+def _is_traced(q: torch.Tensor) -> bool:
+    """Return whether a graph is recorded, or the tensors have no data.
+
+    A kernel would be missing in the graph, or fail.
+    """
+    modes: Any = torch._C  # pyright: ignore[reportPrivateUsage]
+    if modes._len_torch_dispatch_stack() and modes._get_dispatch_mode(modes._TorchDispatchModeKey.PROXY) is not None:
+        return True
+    if type(q) in PLAIN:
+        return False
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+    return isinstance(q, FakeTensor) and type(q.fake_mode) is FakeTensorMode  # `derive` has one of its own, to see launches
 
 
 def _by_operator(
@@ -237,7 +252,7 @@ def check_tensors(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: floa
                 f"attention: {q.shape[1]} heads cannot share {k.shape[1]} key heads evenly",
                 "kv_heads must divide heads.",
             )
-        head_of_each_group = q[:, :: q.shape[1] // k.shape[1]]
+        head_of_each_group = q.narrow(1, 0, k.shape[1])  # no index: that needs CUDA, even of a fake tensor
     check_attention("attention", head_of_each_group, k, v, scale=scale, block_m=64, block_n=64)
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from ioaware.errors import UsageError
 from ioaware.kernels.attention import attention
@@ -146,3 +148,38 @@ def test_forward_and_backward_are_captured_ahead_of_time() -> None:
         gradients = torch.autograd.grad(compiled(q, k, v).sum(), (q, k, v))
     exact = torch.autograd.grad(reference(q, k, v).sin().sum(), (q, k, v))
     assert all(close(one, other) for one, other in zip(gradients, exact, strict=True))
+
+
+class Causal(torch.nn.Module):
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return attention(q, k, v, causal=True) * 2
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_an_exported_program_holds_the_operator(strict: bool) -> None:
+    q, k, v = draw()
+    program = torch.export.export(Causal(), (q, k, v), strict=strict)
+    assert forward_operator._opoverload in {node.target for node in program.graph.nodes}
+    with interpret_kernels():
+        assert close(program.module()(q, k, v), 2 * reference(q, k, v))
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_a_recorded_graph_holds_the_operator(mode: Any) -> None:
+    """Launches are invisible to the recorder: the graph would hold an empty output."""
+    q, k, v = draw()
+    with interpret_kernels():
+        graph = make_fx(Causal(), tracing_mode=mode)(q, k, v)
+        assert close(graph(q, k, v), 2 * reference(q, k, v))
+
+
+def test_fake_tensors_of_a_gpu_need_none() -> None:
+    """Grouped heads too: an index into a fake CUDA tensor starts CUDA."""
+    with FakeTensorMode():
+        q = torch.empty(2, 4, 64, 64, device="cuda", dtype=torch.float16)
+        k = torch.empty(2, 2, 80, 64, device="cuda", dtype=torch.float16)
+        o, lse = attention(q, k, k, return_lse=True)
+        assert (attention(q, k, k).shape, o.dtype, o.device.type) == (q.shape, torch.float16, "cuda")
+        assert (lse.shape, lse.dtype) == (q.shape[:3], torch.float32)
+        with pytest.raises(UsageError, match="cannot share 3 key heads"):
+            attention(q, k.new_empty(2, 3, 80, 64), k.new_empty(2, 3, 80, 64))
