@@ -17,7 +17,8 @@ def unpacked(data: dict[str, Any]) -> list[list[Any]]:
     if "names" not in data:
         return data["rows"]
     rows: list[list[Any]] = []
-    for cell, panel, name, x, y, text in data["rows"]:
+    runs = [(one[:3], at) for one in data["runs"] for at in zip(*one[3:], strict=True)]
+    for (cell, panel, name), (x, y, text) in runs:
         if isinstance(text, list):
             parts: list[Any] = text
             whole = "; ".join(data["lines"][line] if isinstance(line, int) else line for line in parts)

@@ -31,21 +31,25 @@ def figure_data(shown: Shown) -> dict[str, Any]:
 def packed(data: dict[str, Any]) -> dict[str, Any]:
     """Return a plot's data with each name of a series, text and line of a text once.
 
-    A name is its number. A text that an earlier row has is that row's number; another is a list of lines and of numbers of
-    lines that several texts share.
+    `runs` are the rows by series: cell, panel, number of the name, and lists of x, y and texts. A text that an earlier row has
+    is that row's number; another is a list of lines and of numbers of lines that several texts share.
     """
     if data["kind"] == "bars":
         return data
-    names = {name: number for number, name in enumerate(dict.fromkeys(row[2] for row in data["rows"]))}
-    uses = Counter(line for text in dict.fromkeys(row[-1] for row in data["rows"]) for line in text.split(BETWEEN))
+    rows: list[list[Any]] = data["rows"]
+    names = {name: number for number, name in enumerate(dict.fromkeys(row[2] for row in rows))}
+    uses = Counter(line for text in dict.fromkeys(row[-1] for row in rows) for line in text.split(BETWEEN))
     lines = {line: number for number, line in enumerate(line for line, count in uses.items() if count > 1 and line)}
     first: dict[str, int] = {}
-    rows: list[list[Any]] = []
-    for number, (cell, panel, name, x, y, text) in enumerate(data["rows"]):
+    runs: list[list[Any]] = []
+    for number, (cell, panel, name, x, y, text) in enumerate(rows):
+        if not number or rows[number - 1][:3] != [cell, panel, name]:
+            runs.append([cell, panel, names[name], [], [], []])
         before = first.setdefault(text, number)
-        short = [lines.get(line, line) for line in text.split(BETWEEN)] if text else ""
-        rows.append([cell, panel, names[name], x, y, short if before == number or not text else before])
-    return data | {"names": list(names), "lines": list(lines), "rows": rows}
+        short: Any = [lines.get(line, line) for line in text.split(BETWEEN)] if text else ""
+        for column, value in zip(runs[-1][3:], (x, y, short if before == number or not text else before), strict=True):
+            column.append(value)
+    return {name: data[name] for name in data if name != "rows"} | {"names": list(names), "lines": list(lines), "runs": runs}
 
 
 def _rows(figure: Figure) -> Iterator[list[Any]]:

@@ -18,7 +18,7 @@ from ioaware.simulation.simulation_result import Simulated
 from ioaware.targets.target import compulsory_bytes
 
 SUFFIXES: Mapping[str, int] = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
-RANGE = re.compile(r"\s*([A-Za-z_]\w*)\s*=\s*(\d+)([kmg]?)i?\s*\.\.\s*(\d+)([kmg]?)i?\s*", re.IGNORECASE)
+RANGE = re.compile(r"\s*([^\W\d]\w*)\s*=\s*(\d+)([kmg]?)i?\s*\.\.\s*(\d+)([kmg]?)i?\s*", re.IGNORECASE)
 AROUND = 16
 """Without a range, a parameter goes from its value over 16 to 16 times its value."""
 MAX_CURVES = 4

@@ -3,11 +3,12 @@
   const figures = JSON.parse(document.getElementById("data").textContent);
   // Names of series, texts and lines of texts are written once: see figure_data.py.
   Object.values(figures).filter((figure) => figure.names).forEach((figure) => {
+    figure.rows = figure.runs.flatMap(([cell, panel, name, x, y, texts]) => x.map((_, at) => [cell, panel, figure.names[name], x[at], y[at], texts[at]]));
     figure.rows.forEach((row) => {
       const text = row[5];
-      row[2] = figure.names[row[2]];
       row[5] = typeof text === "number" ? figure.rows[text][5] : text && text.map((line) => (typeof line === "number" ? figure.lines[line] : line)).join("; ");
     });
+    delete figure.runs;
     delete figure.names;
     delete figure.lines;
   });

@@ -27,8 +27,10 @@ def test_a_plot_comes_back() -> None:
     assert unpacked(small) == data["rows"]
     assert small["lines"].count("kernel") == 1
     assert small["names"] == ["a", "b"]
-    assert [type(row[3]) for row in small["rows"][:2]] == [int, int]
-    assert small["rows"][1][4] == 0.666666667
+    assert "rows" not in small
+    assert [run[:3] for run in small["runs"]] == [[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 0, 0], [1, 0, 1]]
+    assert [type(x) for x in small["runs"][0][3][:2]] == [int, int]
+    assert small["runs"][0][4][1] == 0.666666667
 
 
 def test_bars_are_as_they_are() -> None:
