@@ -19,11 +19,13 @@ import pytest
 
 from ioaware.cli.main import run as run_command
 from ioaware.cli.options import Settings
-from ioaware.gate.measured.comparison import compare_runs
+from ioaware.gate.measured.comparison import compare_runs, measured_results
 from ioaware.gate.measured.measured_row import SAME_MACHINE, Compared
 from ioaware.gate.verdict import BaselineError, Verdict
+from ioaware.measurement.timing import summarize
 from ioaware.result import Check, Result
 from ioaware.result_file import write_jsonl
+from tests.support import ROOT
 from tests.support.measured_runs import ENVIRONMENT, Noise, gaussian, point, run, skewed, times
 
 FEW = 60
@@ -42,6 +44,30 @@ def one(old: Result, new: Result, again: Result | None = None, **how: Any) -> Co
 def test_a_run_without_a_change_raises_no_alarm(runs: int, noise: Noise) -> None:
     """50 rows. At most 1 % of the runs may raise an alarm."""
     alarms = sum(compare_runs(run(2 * at, noise), run(2 * at + 1, noise)).verdict is Verdict.WORSE for at in range(runs))
+    assert alarms <= runs / 100
+
+
+def resampled(draw: random.Random, results: list[Result], rounds: int) -> list[Result]:
+    """Return 50 points with rounds drawn from those of recorded ones."""
+    found: list[Result] = []
+    for at in range(50):
+        one = results[at % len(results)]
+        assert one.timing
+        timing = summarize(draw.choices(one.timing.rounds_ns, k=rounds))
+        found.append(replace(one, target=f"{one.target} {at}", timing=timing))
+    return found
+
+
+@pytest.mark.parametrize("runs", [FEW, MANY])
+@pytest.mark.parametrize("rounds", [9, 30])
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_noise_of_a_real_gpu_raises_no_alarm(name: str, rounds: int, runs: int) -> None:
+    """Both runs are drawn from the rounds of one recorded run on an H200."""
+    recorded = measured_results(ROOT / "ioaware" / "recorded" / "benchmarks" / f"h200-{name}.json")
+    draw, alarms = random.Random(6), 0
+    for _ in range(runs):
+        old, new = (resampled(draw, recorded, rounds) for _ in range(2))
+        alarms += compare_runs(old, new).verdict is Verdict.WORSE
     assert alarms <= runs / 100
 
 
