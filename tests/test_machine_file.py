@@ -72,7 +72,7 @@ def test_a_preset_by_name() -> None:
         ('preset = "H200"\n[levels.l3]\ncapacity_bytes = 1', "unknown key levels.l3"),
         ('preset = "H200"\n[levels.l2]\ncapacity_bytes = 0', "levels.l2.capacity_bytes is 0"),
         ('preset = "H200"\n[levels.l2]\nbandwidth_bytes_per_s = nan', "bandwidth_bytes_per_s is nan"),
-        ('preset = "H200"\n[levels.l2]\ncapacity_bytes = 999999999999', "levels.l2.capacity_bytes is 1e"),
+        ('preset = "H200"\n[levels.l2]\ncapacity_bytes = 999999999999', "the L2 is not smaller than the HBM"),
         ('preset = "H200"\n[levels.l1]\ncapacity_bytes = 102400', "shared memory is part of the L1"),
         ('preset = "H200"\n[l2_model]\npartitions = 3', "l2_model.partitions is 3"),
         (WHOLE.replace("dirty_share = 0.5", "dirty_share = 1.5"), "dirty_share is 1.5"),

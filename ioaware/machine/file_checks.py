@@ -15,6 +15,7 @@ FAR = 16.0
 
 A partition of a GPU has at least an eighth of it.
 """
+LEAST_L2_BYTES = 4096
 MOST_RATE, LEAST_RATE = 2.0, 0.25
 """Limits of a measured HBM rate, over the HBM's bandwidth.
 
@@ -33,6 +34,11 @@ def check_machine(machine: Machine, preset: Machine, where: str) -> None:
                 f"machine file {where}: {key} is {value:g}, and the preset {preset.name} has {usual:g}",
                 f"Correct it (no number may be {FAR:g} times off), or start from another preset.",
             )
+    l2_bytes = machine.level("l2").capacity_bytes
+    if l2_bytes < LEAST_L2_BYTES:
+        raise DataError(f"machine file {where}: levels.l2.capacity_bytes is {l2_bytes}", f"An L2 has {LEAST_L2_BYTES} or more.")
+    if l2_bytes >= machine.level("hbm").capacity_bytes:
+        raise DataError(f"machine file {where}: the L2 is not smaller than the HBM", "Correct levels.l2 or levels.hbm.")
     if machine.level("shared").capacity_bytes > machine.level("l1").capacity_bytes:
         raise DataError(
             f"machine file {where}: shared memory is part of the L1 but larger than it", "Correct levels.shared or levels.l1."
@@ -45,7 +51,8 @@ def _pairs(machine: Machine, preset: Machine) -> Iterator[tuple[str, float, floa
     """Yield each number's key, its value and its preset's."""
     yield "sms", machine.sms, preset.sms
     for level, usual in zip(machine.levels, preset.levels, strict=True):
-        yield f"levels.{level.name}.capacity_bytes", level.capacity_bytes, usual.capacity_bytes
+        if level.name != "l2":  # another size of it is a question worth asking
+            yield f"levels.{level.name}.capacity_bytes", level.capacity_bytes, usual.capacity_bytes
         if level.bandwidth_bytes_per_s is not None and usual.bandwidth_bytes_per_s is not None:
             yield f"levels.{level.name}.bandwidth_bytes_per_s", level.bandwidth_bytes_per_s, usual.bandwidth_bytes_per_s
     for dtype in machine.peaks.keys() & preset.peaks.keys():

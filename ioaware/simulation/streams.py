@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.algebra.poly import Atom, Poly, Symbol, Test
 from ioaware.analysis.ir.sectors.lanes import numeric
+from ioaware.machine.model import SECTOR_BYTES
 from ioaware.simulation.address_blocks import Blocks, Masks, Rectangle, rectangles
-from ioaware.simulation.affine import address, clipped, evaluate_rows, lane_keys, lane_values, split_lanes
+from ioaware.simulation.addresses.affine import address, clipped, evaluate_rows, lane_keys, lane_values, split_lanes
+from ioaware.simulation.addresses.runs_of_lanes import ShapeRuns, runs_of_shapes, sectors
 from ioaware.simulation.schedule import Schedule
 from ioaware.simulation.timeline import Executions
 
@@ -23,6 +25,7 @@ Numbers = NDArray[np.int64]
 Times = NDArray[np.float64]
 MAX_EXECUTIONS = 1 << 24
 MAX_TEMPLATES = 4096
+"""Shapes of an access that are described one by one; more become runs of bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,23 +185,61 @@ class _Rows:
             values = clipped(atom, columns, self.lanes, base.size) if isinstance(atom, Test) else None
             keys += [values] if values is not None else [columns[key] for key in sorted(atom.free & columns.keys())]
         representative, group = _group_rows(keys or [np.zeros(base.size, dtype=np.int64)], met)
-        if representative.size > MAX_TEMPLATES:
-            raise ValueError(f"{representative.size} shapes of one access are too many to enumerate")
+        residue = None
+        some = representative[[0, representative.size // 2, -1]] if representative.size else representative
+        if any(self._has_short_runs(_rows_of(columns, some[number : number + 1])) for number in range(some.size)):
+            residue = base % SECTOR_BYTES
+            representative, group = _group_rows([*keys, residue], met)
         inside = np.flatnonzero(met)
+        if representative.size > MAX_TEMPLATES:
+            of_shapes = None if residue is None else residue[representative]
+            shapes = runs_of_shapes(
+                self.touch, self.parts.lanes + mixed, self.lanes, _rows_of(columns, representative), of_shapes
+            )
+            alive = ReferenceStream(base[inside], time[inside], program[inside], partitions[inside], ())
+            yield from self._in_pieces(shapes, alive, group)
+            return
         for number, at in enumerate(representative):
-            parts = self._template({key: column[at : at + 1] for key, column in columns.items()})
+            parts = self._template(
+                _rows_of(columns, representative[number : number + 1]), None if residue is None else residue[at : at + 1]
+            )
             if parts:
                 chosen = inside[group == number] if representative.size > 1 else inside
                 yield ReferenceStream(base[chosen], time[chosen], program[chosen], partitions[chosen], parts)
 
-    def _template(self, columns: Mapping[str, Numbers]) -> tuple[Rectangle, ...]:
-        """Return the rectangles that one execution accesses, relative to its start."""
+    def _in_pieces(self, shapes: ShapeRuns, alive: ReferenceStream, group: Numbers) -> Iterator[ReferenceStream]:
+        """Yield executions of very many shapes as runs of bytes.
+
+        `group` is the shape of each.
+        """
+        for one, begin, size in shapes.pieces(group):
+            rest = alive.time[one], alive.program[one], alive.partitions[one]
+            yield ReferenceStream(alive.base[one] + begin, *rest, (Rectangle(0, 1, size, size),))
+
+    def _has_short_runs(self, columns: Mapping[str, Numbers]) -> bool:
+        """Return whether an execution accesses less than a sector in one piece.
+
+        More than its elements is moved then: whole sectors.
+        """
+        return any(part.run < SECTOR_BYTES for part in self._template(columns))
+
+    def _template(self, columns: Mapping[str, Numbers], residue: Numbers | None = None) -> tuple[Rectangle, ...]:
+        """Return the rectangles that one execution accesses, relative to its start.
+
+        They are whole sectors where `residue`, the start's place in a sector, is given.
+        """
         values: dict[str, Numbers] = {**{key: column[0] for key, column in columns.items()}, **self.lanes}
         shape = self.touch.shape or (1,)
         _, mixed = split_lanes(self.parts.mixed, lane_keys(self.touch))
         offsets = np.broadcast_to(numeric(self.parts.lanes + mixed, values), shape).astype(np.int64)
         mask = np.broadcast_to(numeric(self.touch.mask, values) != 0, shape)
+        if residue is not None:
+            return tuple(rectangles(sectors(offsets[mask], residue), SECTOR_BYTES))
         return tuple(rectangles(offsets[mask], self.touch.element_bytes))
+
+
+def _rows_of(columns: Mapping[str, Numbers], rows: Numbers) -> dict[str, Numbers]:
+    return {key: column[rows] for key, column in columns.items()}
 
 
 def _atoms(mask: Poly) -> list[Atom]:

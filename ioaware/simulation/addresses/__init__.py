@@ -1,0 +1,1 @@
+"""Describe the addresses of an access: affine terms, and runs of bytes."""
