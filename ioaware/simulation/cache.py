@@ -3,8 +3,9 @@
 The input is a stream of merged accesses to lines of up to 64 blocks; a mask marks the valid blocks of a line. Every
 address has a home partition, chosen by hash: half of the lines of any block. An SM reads through its own partition. A line at
 home there is kept once. A line of the other partition is fetched through its home and kept in both. So a block read by the SMs
-of one partition occupies 1.5 times its bytes, and one read by both occupies twice its bytes. Writes and atomics go to the home
-alone. With `partitions=1` it is a plain LRU cache.
+of one partition occupies 1.5 times its bytes, and one read by both occupies twice its bytes. So does a block that they write:
+it becomes dirty at its home, and the writer's partition keeps a copy. Atomics are performed at the home alone. With
+`partitions=1` it is a plain LRU cache.
 """
 
 from __future__ import annotations
@@ -163,8 +164,18 @@ class L2:
                 self._count_read(event, base | side, missing)
             self._mark_dirty(base | side, mask)
             if self.config.partitions == 2:
-                self._invalidate(base | REMOTE_COPY | side, mask)
+                self._write_copy(event, base | REMOTE_COPY | side, (event.left, event.right)[side], mask)
         return True
+
+    def _write_copy(self, event: Event, key: int, own: int, written: int) -> None:
+        """Update the copies that a partition has of the other's blocks.
+
+        Blocks that its own SMs write, `own`, stay; others that are written are stale.
+        """
+        kept = 0 if event.kind == ATOMIC else own
+        self._invalidate(key, written & ~kept)
+        if kept:
+            self._look_up(key, kept, event.tensor)
 
     def _look_up(self, key: int, mask: int, tensor: int) -> int:
         """Make blocks of an entry the most recently used, inserting absent ones.

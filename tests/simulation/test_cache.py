@@ -122,10 +122,18 @@ def test_lines_read_by_both_partitions_are_held_twice() -> None:
     assert replay(both, 14, 2).traffic[0].read_bytes == 30
 
 
-def test_writes_are_held_once_and_written_when_too_many_are_dirty() -> None:
+@pytest.mark.parametrize(("partitions", "needed"), [(1, 15), (2, 15), (3, 20)])
+def test_writes_are_held_at_their_home_and_by_the_partition_that_writes(partitions: int, needed: int) -> None:
+    writes = [event(line, WRITE, partitions=partitions) for line in range(10)]
+    assert replay(writes, needed, 2).traffic[0].write_bytes == 0
+    assert replay(writes, needed - 1, 2).traffic[0].write_bytes > 0
+    atomics = [event(line, ATOMIC, partitions=partitions) for line in range(10)]
+    assert replay(atomics, 10, 2).traffic[0].write_bytes == 0
+
+
+def test_dirty_blocks_are_written_when_they_are_too_many() -> None:
     writes = [event(line, WRITE) for line in range(10)]
-    assert replay(writes, 10, 2).traffic[0].write_bytes == 0
-    cache = L2(CacheConfig(10, 2, dirty_bytes=4), [1.0])
+    cache = L2(CacheConfig(15, 2, dirty_bytes=4), [1.0])
     cache.run(writes)
     assert cache.traffic[0].write_bytes == 6
     assert sum(cache.dirty_bytes) == 4
@@ -138,6 +146,13 @@ def test_a_write_invalidates_the_copies() -> None:
     """
     cache = replay([event(0, partitions=3), event(0, WRITE), event(0, partitions=3)], 8, 2)
     assert cache.traffic[0].read_bytes == 1
+
+
+def test_a_write_leaves_no_stale_copy_in_the_other_partition() -> None:
+    """Its next read goes to the home, which makes the block recent there."""
+    written = [event(0, partitions=3), event(0, WRITE), event(1)]
+    after = replay([*written, event(0, partitions=2), event(2), event(0)], 4, 2)
+    assert after.traffic[0].read_bytes == 3
 
 
 def test_reasons() -> None:
