@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ioaware.cases import CASES
 from ioaware.cli.target_report import stored
 from ioaware.prediction import predict
+from ioaware.report.attention.recorded_bytes import shipped
 from ioaware.report.pages.document import Document
 from ioaware.report.pages.store_page import store_page
 from ioaware.result import Result
-from ioaware.sweep.claim_evidence import recorded
+from ioaware.simulation.accuracy import point_key
 from ioaware.sweep.points import Point
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import find_study
+from ioaware.targets.target import load_target
 
 
 def document_of(store: Path | None, study: str | None) -> Document:
@@ -46,14 +49,23 @@ def document_of(store: Path | None, study: str | None) -> Document:
 def _known(points: Sequence[Point]) -> Iterator[Result]:
     """Yield the predictions of a study's points, and recorded results.
 
-    The recorded results ship with ioaware.
+    The recorded results ship with ioaware, some with every parameter of their target; a point may leave defaults out.
     """
-    shipped = {_key(result): result for result in recorded()}
+    records = shipped()
+    known = {
+        (one.source, point_key(one.target, one.params)): one
+        for one in (*records.steady, *records.third_party, *records.others, *records.systems, *records.own)
+    }
+    targets = {name: load_target(name) for name in {point.target for point in points} - CASES.keys()}
     for point in points:
+        whole = targets[point.target].resolve(point.params) if point.target in targets else point.params
         if point.source == "predict" and point.target in CASES:
             yield predict(point.target, **point.params)  # pyright: ignore[reportArgumentType]  no parameter is a machine
-        elif (key := _key(point)) in shipped:
-            yield shipped[key]
+            continue
+        for params in (point.params, whole):
+            if (key := (point.source, point_key(point.target, params))) in known:
+                yield replace(known[key], params=dict(point.params))
+                break
 
 
 def _with_predictions(results: Sequence[Result]) -> list[Result]:
