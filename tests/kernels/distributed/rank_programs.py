@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -133,6 +133,38 @@ def errors_of_bad_calls(rank: int, ranks: int) -> list[str]:
     ]
     found = [error_of(call) for call in calls]
     context_parallel(q, q, q)  # the group still works
+    return found
+
+
+def errors_of_the_last_rank(rank: int, ranks: int) -> list[str]:
+    """Return this rank's error of calls that are wrong on the last rank alone.
+
+    The group works after each.
+    """
+    q = torch.zeros(1, 2, 4, 8)
+    wrong: list[tuple[torch.Tensor, dict[str, Any]]] = [
+        (q, {"timeout_s": -1.0}),
+        (q, {"timeout_s": "soon"}),
+        (q, {"causal": "yes"}),
+        (q, {"method": "star"}),
+        (q, {"method": "all_to_all", "grid": (2, 1)}),
+        (q, {"method": "square", "grid": (3, 2)}),
+        (q, {"scale": float("nan")}),
+        (q[0], {}),
+        (q.int(), {}),
+        (q.to("meta"), {}),
+        (cast("torch.Tensor", None), {}),
+    ]
+    found: list[str] = []
+    for bad, options in wrong:
+        found.append(
+            error_of(
+                lambda bad=bad, options=options: (
+                    context_parallel(*(bad,) * 3, **options) if rank == ranks - 1 else context_parallel(q, q, q)
+                )
+            )
+        )
+        context_parallel(q, q, q)
     return found
 
 

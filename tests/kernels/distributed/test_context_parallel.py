@@ -145,6 +145,17 @@ def test_bad_calls_fail_on_every_rank_and_leave_the_group_usable(tmp_path: Path)
 
 
 @pytest.mark.slow
+def test_what_one_rank_refuses_is_an_error_on_every_rank(tmp_path: Path) -> None:
+    *others, last = on_ranks(f"{PROGRAMS}:errors_of_the_last_rank", 3, tmp_path)
+    assert len(last) == 11
+    for said in last:
+        assert said.startswith("UsageError: "), said
+    for other in others:
+        assert len(other) == 11
+        assert all("rank 2 of 3 refused its arguments" in error for error in other), other
+
+
+@pytest.mark.slow
 def test_a_rank_outside_the_group_is_refused(tmp_path: Path) -> None:
     inside, outside = on_ranks(f"{PROGRAMS}:errors_of_outsiders", 2, tmp_path)
     assert inside == "no error"

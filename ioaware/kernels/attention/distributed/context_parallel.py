@@ -67,15 +67,15 @@ def context_parallel(
     given. Raises UsageError on every rank for arguments that cannot work, or that differ between ranks, and MachineError for a
     transfer that did not complete: a rank that died, made no such call, or took longer. The group cannot be used afterwards.
     """
-    transfers = _join_group(group, method, timeout_s)
-    try:
-        factor, shape = _check(q, k, v, scale, method, grid, transfers)
+    transfers = _join_group(group, method, timeout_s if _is_limit(timeout_s) else None)
+    try:  # whatever this rank refuses, the others are not left waiting for it
+        factor, shape = _check(q, k, v, causal, scale, method, grid, timeout_s, transfers)
+        gradients = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+        number = METHODS.index(method)
+        proposal = propose(q, k, method=number, causal=causal, scale=factor, grid=shape, gradients=gradients)
     except Exception:
         agree(transfers, None)
         raise
-    gradients = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
-    number = METHODS.index(method)
-    proposal = propose(q, k, method=number, causal=causal, scale=factor, grid=shape, gradients=gradients)
     seq_len, kv_len = agree(transfers, proposal)
     layout = Layout(transfers, q.shape[1], k.shape[1], seq_len, kv_len, causal, factor, shape)
     if gradients:
@@ -110,21 +110,30 @@ def _join_group(group: dist.ProcessGroup | None, method: str, timeout_s: float |
     rank = dist.get_rank(found)
     if found is None or rank < 0:
         raise UsageError("context_parallel: this process is not in the group", "Call it only on the ranks of the group.")
-    if timeout_s is not None and not 0 < timeout_s < math.inf:
-        raise UsageError(
-            f"context_parallel: timeout_s={timeout_s!r} is not a number of seconds", "Leave it out for the group's."
-        )
     return Transfers(found, rank, dist.get_world_size(found), timeout_s, f"context_parallel, {method}")
 
 
+def _is_limit(timeout_s: object) -> bool:
+    """Return whether a time limit is None or a number of seconds."""
+    return timeout_s is None or (isinstance(timeout_s, (int, float)) and 0 < timeout_s < math.inf)
+
+
 def _check(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, method: str, grid: object, transfers: Transfers
-) -> tuple[float, tuple[int, int]]:
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: object, scale: float | None, method: str, grid: object,
+    timeout_s: object, transfers: Transfers,
+) -> tuple[float, tuple[int, int]]:  # fmt: skip
     """Return the scale, and the grid of ranks.
 
     Raises UsageError for arguments that this rank can refuse alone.
     """
     what, ranks = transfers.what, transfers.ranks
+    if not _is_limit(timeout_s):
+        raise UsageError(f"{what}: timeout_s={timeout_s!r} is not a number of seconds", "Leave it out for the group's.")
+    if not isinstance(causal, bool):
+        raise UsageError(f"{what}: causal={causal!r} is neither True nor False")
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(x, torch.Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"{what}: {name} is of type {type(x).__name__}, not a tensor")
     if method not in METHODS:
         raise UsageError(f"context_parallel: there is no method {method!r}", f"Methods: {', '.join(METHODS)}.")
     if not q.dim() == k.dim() == v.dim() == 4:
