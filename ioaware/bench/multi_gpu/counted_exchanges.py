@@ -29,7 +29,7 @@ def counted_exchanges(records: Iterable[ExchangeRecord], where: str) -> list[Cou
                 place = f"{point.gpus} x {record.environment.get('gpu')}, {where}"
                 found.append(
                     CountedExchange(
-                        METHODS[entry.name][0],
+                        entry.name,
                         point.direction,
                         point.problem(entry.name),
                         ELEMENT_BYTES[point.dtype],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast, get_args
 
@@ -12,16 +13,8 @@ from ioaware.errors import UsageError
 from ioaware.params import ELEMENT_BYTES
 
 PASSES: tuple[Pass, ...] = get_args(Pass)
-METHODS: Mapping[str, tuple[Method, bool]] = {
-    "ring": ("ring", False),
-    "all_gather": ("all_gather", False),
-    "all_to_all": ("all_to_all", False),
-    "square": ("square", True),
-}
-"""Methods of this project's entries, and whether their grid has one row.
-
-The ranks of one row share all queries.
-"""
+METHODS: tuple[Method, ...] = get_args(Method)
+"""This project's entries."""
 SEQ_LENS = (32768, 65536, 131072, 262144, 524288)
 SIZES = (2**13, 2**20, 2**24, 2**27, 2**30)
 """Bytes of a transfer.
@@ -63,6 +56,15 @@ class ExchangePoint:
         mask = ", causal" if self.causal else ""
         return f"{self.direction} N={self.seq_len} d={self.head_dim}, {heads}{mask}"
 
+    @property
+    def square_grid(self) -> tuple[int, int]:
+        """Rows and columns of the square, the squarest there is.
+
+        One row where that has one column, which would be an all-gather.
+        """
+        columns = next(c for c in range(math.isqrt(self.gpus), 0, -1) if self.gpus % c == 0)
+        return (self.gpus // columns, columns) if columns > 1 else (1, self.gpus)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the point as in records, with the direction under the name `pass`."""
         data = asdict(self)
@@ -76,7 +78,7 @@ class ExchangePoint:
 
     def problem(self, name: str) -> Problem:
         """Return the problem of an entry of this project."""
-        grid = (1, self.gpus) if METHODS[name][1] else (self.gpus, 1)
+        grid = self.square_grid if name == "square" else (self.gpus, 1)
         return Problem(self.batch, self.heads, self.kv_heads, self.seq_len, self.seq_len, self.head_dim, self.gpus, grid)
 
     def ends(self, name: str) -> tuple[Ends, ...]:
@@ -87,7 +89,7 @@ class ExchangePoint:
         if name not in METHODS:
             return ()
         element, problem = ELEMENT_BYTES[self.dtype], self.problem(name)
-        counts = [moved(METHODS[name][0], self.direction, problem, gpu) for gpu in range(self.gpus)]
+        counts = [moved(name, self.direction, problem, gpu) for gpu in range(self.gpus)]
         return tuple(Ends(one.received_bytes(element), one.sent_bytes(element)) for one in counts)
 
 

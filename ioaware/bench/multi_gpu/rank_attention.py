@@ -134,8 +134,7 @@ def _error(got: torch.Tensor, want: torch.Tensor) -> float:
 def _runs(name: str, clock: RankClock, point: ExchangePoint, whole: Tensors, open_contexts: contextlib.ExitStack) -> Run:
     q, k, v, do = _parts(whole, clock)
     if name in METHODS:
-        method, one_row = METHODS[name]
-        grid = (1, clock.ranks) if one_row else None
+        method, grid = name, point.square_grid if name == "square" else None
         return _passes(point, partial(context_parallel, method=method, causal=point.causal, grid=grid), q, k, v, do)
     backend, rotation = TORCH[name]
     if not point.causal:

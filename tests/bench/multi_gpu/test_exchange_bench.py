@@ -68,10 +68,11 @@ def test_a_gpu_without_counters_is_one_error() -> None:
 
 
 @pytest.mark.slow
-def test_ranks_measure_every_entry_and_their_answers_merge(tmp_path: Path) -> None:
-    points = [point.to_dict() for point in exchange_grid(2, (), (16,), 4, 2, 8, "bfloat16", causal=True)]
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_measure_every_entry_and_their_answers_merge(ranks: int, tmp_path: Path) -> None:
+    points = [point.to_dict() for point in exchange_grid(ranks, (), (16,), 4, 2, 8, "bfloat16", causal=True)]
     names = [ONE_GPU, *METHODS, *list(TORCH)[:1]]
-    answers = on_ranks(f"{PROGRAMS}:measured", 2, tmp_path, points=points, names=names)
+    answers = on_ranks(f"{PROGRAMS}:measured", ranks, tmp_path, points=points, names=names)
     for index, point in enumerate(points):
         record = merge("context-parallel", point, [rank[index] for rank in answers], ENVIRONMENT, idle_s=0.0)
         assert [entry.name for entry in record.entries] == names
@@ -86,11 +87,17 @@ def test_ranks_measure_every_entry_and_their_answers_merge(tmp_path: Path) -> No
         assert ring is not None
         assert square is not None
         factor = {"forward": 1, "backward": 3}[point["pass"]]  # dK and dV besides, in float32
-        assert ring.expected[0] == ring.expected[1]
-        assert ring.expected[0].received == 2 * 2 * 8 * 8 * 2 * factor  # K and V: 2 heads, 8 rows, 8 columns, 2 bytes
-        assert square.ratio() == square.counted_calls * 2 * 2 * KIB / (
+        assert len(set(ring.expected)) == 1
+        rows = 16 * (ranks - 1) // ranks  # of K and V: 2 heads, 8 columns, 2 bytes
+        assert ring.expected[0].received == 2 * 2 * rows * 8 * 2 * factor
+        assert square.ratio() == square.counted_calls * ranks * 2 * KIB / (
             square.counted_calls * sum(ends.received + ends.sent for ends in square.expected)
         )
+
+
+def test_the_square_of_a_bench_is_the_squarest_with_more_than_one_column() -> None:
+    grids = [exchange_grid(gpus, (), (64,), 8, 8, 8, "bfloat16", causal=True)[0].square_grid for gpus in (2, 3, 4, 6, 8)]
+    assert grids == [(1, 2), (1, 3), (2, 2), (3, 2), (4, 2)]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""`context_parallel` on NCCL: two GPUs beside float64 and beside one GPU."""
+"""`context_parallel` on NCCL: two, four or eight GPUs beside float64 and one GPU."""
 
 from __future__ import annotations
 
@@ -14,8 +14,12 @@ from ioaware.kernels.attention.distributed.context_parallel import METHODS, squa
 from ioaware.params import ELEMENT_BYTES
 from tests.support.ranks import on_ranks
 
-RANKS = 2
 GPUS = torch.cuda.device_count()
+RANKS = 2
+"""GPUs of the tests of errors."""
+GROUPS = [
+    pytest.param(n, marks=pytest.mark.skipif(n > GPUS, reason=f"needs {n} CUDA GPUs, torch sees {GPUS}")) for n in (2, 4, 8)
+]
 PROGRAMS = "tests.kernels.distributed.rank_programs"
 SIZES = {"batch": 2, "heads": 4, "kv_heads": 2, "seq_len": 512, "kv_len": 512, "head_dim": 128}
 SHAPES: tuple[dict[str, int], ...] = (
@@ -33,35 +37,43 @@ pytestmark = [
 ]
 
 
-def calls(dtype: str) -> list[dict[str, Any]]:
+def calls(dtype: str, ranks: int) -> list[dict[str, Any]]:
     """Return all shapes in bfloat16, and a plain and a ragged one in float16.
 
-    Why: each shape compiles its own kernels, and the transfers know bytes alone.
+    An all-to-all has at least as many heads as ranks. Why: each shape compiles its own kernels, and the transfers know
+    bytes alone.
     """
     shapes = SHAPES if dtype == "bfloat16" else SHAPES[:2]
     found: list[dict[str, Any]] = [
-        {"sizes": {**SIZES, **shape}, "method": method, "causal": causal, "dtype": dtype}
+        {"sizes": {**SIZES, **shape, **_heads(method, ranks)}, "method": method, "causal": causal, "dtype": dtype}
         for method, causal, shape in itertools.product(METHODS, (False, True), shapes)
     ]
     one_row: list[dict[str, Any]] = [
-        {"sizes": {**SIZES, **SHAPES[1]}, "method": "square", "causal": causal, "grid": (1, RANKS), "dtype": dtype}
+        {"sizes": {**SIZES, **SHAPES[1]}, "method": "square", "causal": causal, "grid": (1, ranks), "dtype": dtype}
         for causal in (False, True)
     ]
     return [*found, *one_row]
 
 
+def _heads(method: str, ranks: int) -> dict[str, int]:
+    return {"heads": 16} if method == "all_to_all" and ranks > SIZES["heads"] else {}
+
+
+@pytest.mark.parametrize("ranks", GROUPS)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_two_gpus_equal_one_gpu_with_gradients_and_move_the_bytes_of_the_closed_forms(dtype: str, tmp_path: Path) -> None:
-    cases = calls(dtype)
+def test_several_gpus_equal_one_gpu_with_gradients_and_move_the_bytes_of_the_closed_forms(
+    dtype: str, ranks: int, tmp_path: Path
+) -> None:
+    cases = calls(dtype, ranks)
     shapes = [{"sizes": case["sizes"], "causal": case["causal"], "dtype": dtype} for case in cases]
     alone = on_ranks(f"{PROGRAMS}:alone", 1, tmp_path / "one", backend="nccl", calls=shapes)[0]
     found = on_ranks(
-        f"{PROGRAMS}:errors", RANKS, tmp_path / "two", backend="nccl", calls=[{**case, "device": "cuda"} for case in cases]
+        f"{PROGRAMS}:errors", ranks, tmp_path / "several", backend="nccl", calls=[{**case, "device": "cuda"} for case in cases]
     )
     for index, (case, one) in enumerate(zip(cases, alone, strict=True)):
         worst = max(rank[index]["error"] for rank in found)
         assert worst <= max({"float16": 4e-3, "bfloat16": 2e-2}[dtype], 1.5 * one), (case, worst, one)
-        problem = Problem(**case["sizes"], ranks=RANKS, grid=case.get("grid", squarest_grid(RANKS)))
+        problem = Problem(**case["sizes"], ranks=ranks, grid=case.get("grid", squarest_grid(ranks)))
         for (rank, seen), direction in itertools.product(enumerate(found), PASSES):
             counted, bytes_ = moved(case["method"], direction, problem, rank), seen[index][direction]
             element = ELEMENT_BYTES[dtype]
