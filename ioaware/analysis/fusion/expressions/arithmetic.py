@@ -45,18 +45,29 @@ class NotExactError(Exception):
 
 
 def evaluate(expr: Any, values: Mapping[Any, Any], numbers: Numbers) -> Any:
-    """Return the value of an expression, its symbols given."""
-    if expr in values:
-        return values[expr]
+    """Return the value of an expression, its symbols given.
+
+    Equal parts are evaluated once: derivatives repeat them exponentially often.
+    """
+    return _evaluate(expr, dict(values), numbers)
+
+
+def _evaluate(expr: Any, known: dict[Any, Any], numbers: Numbers) -> Any:
+    if expr not in known:
+        known[expr] = _of_parts(expr, known, numbers)
+    return known[expr]
+
+
+def _of_parts(expr: Any, known: dict[Any, Any], numbers: Numbers) -> Any:
     if expr.is_Rational or expr in (_sympy.oo, -_sympy.oo):
         return numbers.constant(expr)
     if softplus := expr.match(SOFTPLUS) if isinstance(expr, _sympy.log) else None:
-        return numbers.function("softplus", evaluate(next(iter(softplus.values())), values, numbers))
-    arguments = [evaluate(argument, values, numbers) for argument in expr.args]
+        return numbers.function("softplus", _evaluate(next(iter(softplus.values())), known, numbers))
+    if expr.is_Mul:
+        return _quotient(expr, known, numbers)
+    arguments = [_evaluate(argument, known, numbers) for argument in expr.args]
     if expr.is_Add:
         return reduce(lambda a, b: a + b, arguments)
-    if expr.is_Mul:
-        return _quotient(expr, values, numbers)
     if isinstance(expr, _sympy.exp):
         return numbers.function("exp", *arguments)
     if expr.is_Pow and expr.exp.is_Rational:
@@ -80,14 +91,14 @@ FUNCTIONS: Mapping[Any, str] = {
 }
 
 
-def _quotient(expr: Any, values: Mapping[Any, Any], numbers: Numbers) -> Any:
+def _quotient(expr: Any, known: dict[Any, Any], numbers: Numbers) -> Any:
     """Return a product with its reciprocals as one division."""
     above = [part for part in expr.args if not (part.is_Pow and part.exp.is_Rational and part.exp < 0)]
     below = [1 / part for part in expr.args if part.is_Pow and part.exp.is_Rational and part.exp < 0]
-    top = reduce(lambda a, b: a * b, (evaluate(part, values, numbers) for part in above), numbers.constant(_sympy.Integer(1)))
+    top = reduce(lambda a, b: a * b, (_evaluate(part, known, numbers) for part in above), numbers.constant(_sympy.Integer(1)))
     if not below:
         return top
-    return numbers.divide(top, reduce(lambda a, b: a * b, (evaluate(part, values, numbers) for part in below)))
+    return numbers.divide(top, reduce(lambda a, b: a * b, (_evaluate(part, known, numbers) for part in below)))
 
 
 class ExactNumbers:

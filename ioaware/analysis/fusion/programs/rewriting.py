@@ -22,6 +22,8 @@ from ioaware.analysis.fusion.programs.program import Parameter, Program, Reducti
 _sympy: Any = sympy
 LARGEST_MAP = 150
 """Most operations of a map that is rewritten: larger ones take minutes."""
+MOST_SYMBOLS = 5
+"""Most symbols of a result that is simplified, for the same reason."""
 ROUNDS = 3
 """A square of |u| becomes one of u in a round, and may cancel in the next."""
 
@@ -73,7 +75,8 @@ def _least_zero(program: Program, reduction: Reduction) -> list[Any]:
 def _simpler(body: Any, never_negative: list[Any]) -> Any:
     """Return an equal map with fewer singular functions, else the map itself."""
     singular = (_sympy.Abs, _sympy.Max, _sympy.Min, _sympy.log)
-    if body.count_ops() > LARGEST_MAP or not (body.has(*singular) or body.has(_sympy.Pow)):
+    small = body.count_ops() <= LARGEST_MAP and len(body.free_symbols) <= MOST_SYMBOLS
+    if not small or not body.has(*singular, _sympy.Pow):
         return body
     found = with_absolute_values(body)
     for _ in range(ROUNDS):
@@ -155,8 +158,8 @@ def _substituted(program: Program, kept: list[Reduction], replaced: Mapping[Any,
 
     def current(expr: Any) -> Any:
         while replaced.keys() & expr.free_symbols:
-            expr = tidy(expr.xreplace(replaced))
-        return expr
+            expr = expr.xreplace(replaced)
+        return tidy(expr) if len(expr.free_symbols) <= MOST_SYMBOLS and expr.count_ops() <= LARGEST_MAP else expr
 
     values = {parameter.symbol: current(parameter.value) for parameter in program.parameters}
     known = {symbol: value for symbol, value in values.items() if not value.free_symbols}
