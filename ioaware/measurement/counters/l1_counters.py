@@ -38,16 +38,32 @@ L1_COUNTERS = (
     *(Metric(name, "byte") for name in (TMA_READS, TMA_WRITES, READ_DATA, COPY_DATA, WRITE_DATA)),
 )
 
-_SHARED = "smsp__inst_executed_op_shared_{}_pred_on_any.sum"
+_SHARED = "smsp__sass_inst_executed_op_shared_{}.sum"
 SHARED_LOADS, SHARED_STORES = _SHARED.format("ld"), _SHARED.format("st")
 """Instructions of warps that load from shared memory, or store to it.
 
-Those of no active thread are not counted.
+Those of no active thread are not counted. ncu counts by instructions that it adds to the kernel, so the counts are exact.
 """
-_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+_WAVEFRONTS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 SHARED_LOAD_WAVEFRONTS, SHARED_STORE_WAVEFRONTS = _WAVEFRONTS.format("ld"), _WAVEFRONTS.format("st")
-"""Cycles of the shared memory's data pipe; bank conflicts take more than one."""
+"""Cycles of the shared memory's data pipe, by the addresses.
+
+More than one an instruction are bank conflicts.
+"""
+_ISSUED = "smsp__inst_executed_op_shared_{}_pred_on_any.sum"
+SHARED_LOADS_ISSUED, SHARED_STORES_ISSUED = _ISSUED.format("ld"), _ISSUED.format("st")
+"""The same instructions by a hardware counter, which counts some of them twice."""
+_PIPE = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+SHARED_LOAD_CYCLES, SHARED_STORE_CYCLES = _PIPE.format("ld"), _PIPE.format("st")
+"""The same cycles by a hardware counter.
+
+They are more where the pipe is shared with other accesses.
+"""
 
 SHARED_COUNTERS = tuple(
-    Metric(name, "count") for name in (SHARED_LOADS, SHARED_STORES, SHARED_LOAD_WAVEFRONTS, SHARED_STORE_WAVEFRONTS)
+    Metric(name, "count")
+    for name in (
+        *(SHARED_LOADS, SHARED_STORES, SHARED_LOAD_WAVEFRONTS, SHARED_STORE_WAVEFRONTS),
+        *(SHARED_LOADS_ISSUED, SHARED_STORES_ISSUED, SHARED_LOAD_CYCLES, SHARED_STORE_CYCLES),
+    )
 )
