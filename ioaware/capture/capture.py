@@ -15,7 +15,7 @@ from triton.backends.compiler import GPUTarget
 from ioaware.capture.host_runner import HostRun, HostRunner, at_values
 from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.capture.validity import Validity, validity
-from ioaware.compilation.execution.program_values import Moved
+from ioaware.compilation.execution.program_values import RANDOM, Moved
 from ioaware.compilation.launches import CapturedLaunch, Event, agree
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autotuning import Override
@@ -45,8 +45,8 @@ class Capture:
 
     The reason stands in their place where they are unknown, and both are by number of the launch.
     """
-    is_random: bool = False
-    """Whether random numbers of the host code decide its launches."""
+    is_example: bool = False
+    """Whether random numbers, or values that were not given, decide the launches."""
 
     @property
     def launches(self) -> list[CapturedLaunch]:
@@ -132,7 +132,7 @@ def _is_random(plain: HostRun, runner: HostRunner) -> bool:
     for number, moved in plain.moved.items():
         there = other.moved.get(number)
         if isinstance(moved, Moved) and not (isinstance(there, Moved) and moved.same_bytes(there)):
-            moved.is_random = True
+            moved.caveat = RANDOM
     return not agree(other.events, plain.events, at_values({}))
 
 
@@ -167,8 +167,15 @@ def _assemble(runner: HostRunner, symbolic: SymbolicParams, run: HostRun, plain:
         same_at=lambda point: runner.same_at(point, symbolic, run.events),
     )
     assumed = dict.fromkeys(f"assumes {condition} ({condition.reason})" for condition in holds.conditions)
-    notes = (*plain.notes, *_pins(symbolic.pinned, runner.params), *symbolic.equalities, *read, *assumed)
-    return Capture(run.events, symbolic.values, notes, run.returned, holds, plain.moved)
+    invented = _invented(runner)
+    notes = (*plain.notes, *_pins(symbolic.pinned, runner.params), *symbolic.equalities, *read, *assumed, *invented)
+    return Capture(run.events, symbolic.values, notes, run.returned, holds, plain.moved, bool(invented))
+
+
+def _invented(runner: HostRunner) -> tuple[str, ...]:
+    """Return a note where the function reads values that were not given."""
+    lines = " and ".join(runner.invented_reads)
+    return (f"the host function reads integers at {lines} that -p gives no values: zeros stand for them",) if lines else ()
 
 
 def _first_call(plain: HostRun, again: HostRun, runner: HostRunner) -> Capture:
@@ -178,13 +185,16 @@ def _first_call(plain: HostRun, again: HostRun, runner: HostRunner) -> Capture:
     """
     what = f"raises {type(again.error).__name__}" if again.error is not None else "makes other launches"
     note = f"{runner.name} {what} when it is called again: the numbers are those of its first call, at the given values only"
-    return Capture(plain.events, {}, (*plain.notes, note), plain.returned, moved=plain.moved)
+    invented = _invented(runner)
+    return Capture(
+        plain.events, {}, (*plain.notes, note, *invented), plain.returned, moved=plain.moved, is_example=bool(invented)
+    )
 
 
 def _random_run(plain: HostRun, runner: HostRunner) -> Capture:
     """Return the plain run of a function whose launches random numbers decide."""
     note = f"{runner.name} draws random numbers, and they decide its launches: the numbers are those of one run"
-    return Capture(plain.events, {}, (*plain.notes, note), plain.returned, moved=plain.moved, is_random=True)
+    return Capture(plain.events, {}, (*plain.notes, note), plain.returned, moved=plain.moved, is_example=True)
 
 
 def _pins(pinned: Mapping[str, str], params: Mapping[str, ParamValue]) -> tuple[str, ...]:

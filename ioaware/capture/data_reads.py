@@ -71,6 +71,8 @@ class DataReads:
     values: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
     probe: float = PROBES[0]
     """Value returned for a `KernelFloat`."""
+    invented: dict[str, None] = field(default_factory=dict[str, None])
+    """Lines that read what follows from integers without given values."""
 
     @property
     def kernel_floats(self) -> tuple[str, ...]:
@@ -79,8 +81,11 @@ class DataReads:
 
 
 @contextmanager
-def recording(reads: DataReads, written: KernelWrites) -> Generator[None]:
-    """Inside the block, append every value that host code reads to `reads`."""
+def recording(reads: DataReads, written: StorageMarks, placeholders: StorageMarks) -> Generator[None]:
+    """Inside the block, append every value that host code reads to `reads`.
+
+    `written` marks what follows from a kernel's output, `placeholders` what follows from values that were not given.
+    """
 
     def record(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         where, inside_torch = user_line(_modes(plain))
@@ -94,6 +99,8 @@ def recording(reads: DataReads, written: KernelWrites) -> Generator[None]:
                 f"the host function reads what a kernel computed at {where}, and a derivation runs no kernel",
                 "Return the tensor instead of its data, or trace the function.",
             )
+        if placeholders.holds((args, kwargs)):
+            reads.invented[where] = None
         value = plain(*args, **kwargs)
         reads.values.append((where, _copied(value)))
         return value
@@ -233,8 +240,8 @@ class _Shape:
         return f"of shape {list(self.sizes)}"
 
 
-class KernelWrites(OperatorMode):
-    """Inside the block, track the storages that kernels wrote.
+class StorageMarks(OperatorMode):
+    """Inside the block, track marked storages, as those that kernels wrote.
 
     Those that torch computed from them are tracked too.
     """
@@ -244,11 +251,11 @@ class KernelWrites(OperatorMode):
         self._storages: dict[int, Any] = {}
 
     def add(self, tensors: Iterable[Any]) -> None:
-        """Mark these tensors as written by a kernel."""
+        """Mark the storages of these tensors."""
         self._storages |= storages(list(tensors))
 
     def holds(self, values: object) -> bool:
-        """Return whether any tensor among the values depends on a kernel."""
+        """Return whether any tensor among the values depends on a marked one."""
         return not self._storages.keys().isdisjoint(storages(values))
 
     def __torch_dispatch__(

@@ -16,7 +16,7 @@ import torch
 from sympy import Expr
 from triton.backends.compiler import GPUTarget
 
-from ioaware.capture.data_reads import NUMPY_REFUSED, PROBES, DataReads, KernelWrites, recording, replaying
+from ioaware.capture.data_reads import NUMPY_REFUSED, PROBES, DataReads, StorageMarks, recording, replaying
 from ioaware.capture.fake_tensors import CudaFakeTensorMode, DropGenerators, EmptyRandomTensors, module_conversions
 from ioaware.capture.fingerprint import fingerprint
 from ioaware.capture.host_state import HostState
@@ -45,6 +45,7 @@ from ioaware.symints.symbols import Decision, ReadsDataError, Symbols, cheap_sim
 from ioaware.symints.without_dynamo import without_torch_compile
 from ioaware.targets.loading import failing_line, first_line
 from ioaware.targets.target import Target, work_of
+from ioaware.targets.tensor_params import is_placeholder
 from ioaware.torchcompile.compile_hooks import torch_compile_on_fake_gpu
 
 _random: Any = torch.random
@@ -159,12 +160,18 @@ class HostRunner:
         )
         return agree(ours, theirs, at_values(point))
 
+    @property
+    def invented_reads(self) -> tuple[str, ...]:
+        """Lines that read what follows from values that were not given."""
+        return tuple(self._reads.invented)
+
     def read_data(self) -> None:
         """Run the function on tensors with data and record what it reads of them.
 
         Raises what the function raises.
         """
-        reads, written, symbols, events = DataReads(), KernelWrites(), Symbols({}), list[Event]()
+        reads, written, placeholders = DataReads(), StorageMarks(), StorageMarks()
+        symbols, events = Symbols({}), list[Event]()
 
         def on_launch(launch: CapturedLaunch, arguments: Mapping[str, Any]) -> None:
             traffic = kernel_traffic(launch, {}, self._gpu)
@@ -173,9 +180,17 @@ class HostRunner:
 
         interceptor = Interceptor(symbols, events, self._autotune, self._gpu, self._refused, on_launch)
         try:
-            with _environment(self.eager, self._seed), recording(reads, written), interceptor, written, CudaImplementations():
+            with (
+                _environment(self.eager, self._seed),
+                recording(reads, written, placeholders),
+                interceptor,
+                written,
+                placeholders,
+                CudaImplementations(),
+            ):
                 work = work_of(self._target.call(device="cuda", **self.params))
                 if work is not None:
+                    placeholders.add(filter(is_placeholder, work.arguments.values()))
                     work.run()
         finally:
             self._state.restore()

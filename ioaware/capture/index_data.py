@@ -8,7 +8,7 @@ too large is unknown. A launch with known contents is executed on them, which gi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,12 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from triton.backends.compiler import GPUTarget
 
 from ioaware.compilation.execution.ir_execution import execute
-from ioaware.compilation.execution.program_values import Moved, Pointer, UndeterminedError
+from ioaware.compilation.execution.program_values import INVENTED, RANDOM, Moved, Pointer, UndeterminedError
 from ioaware.compilation.launches import CapturedLaunch, TensorValue, Value
 from ioaware.compilation.triton_ir import first_ir, integer_at
 from ioaware.errors import IoawareError
 from ioaware.fakegpu.storages import OperatorMode
+from ioaware.targets.tensor_params import is_placeholder
 
 MAX_INTEGERS, MAX_FLOATS = 2**24, 2**16
 """Most elements of a tensor whose contents are tracked."""
@@ -49,7 +50,8 @@ class IndexData(OperatorMode):
         """Storages with outdated contents."""
         self._unset: dict[int, Any] = {}
         """Storages that were never written."""
-        self._random: dict[int, Any] = {}
+        self._caveats: dict[int, tuple[str, Any]] = {}
+        """Storages with contents that are one example of many, with the reason."""
         self._shared: list[tuple[Any, Any]] = []
         """Real tensors in memory of others, such as NumPy's.
 
@@ -93,7 +95,7 @@ class IndexData(OperatorMode):
         with without_modes(), torch.no_grad():
             real_args, real_kwargs = tree_map_only(torch.Tensor, self._real, (args, kwargs))
             real = func(*real_args, **real_kwargs)
-        is_random = torch.Tag.nondeterministic_seeded in func.tags or any(self._key(op) in self._random for op in operands)
+        caveat = RANDOM if torch.Tag.nondeterministic_seeded in func.tags else self._caveat_of(operands)
         for tensor, contents in zip(results, _tensor_leaves(real), strict=True):
             if not self._has(tensor):
                 self._contents[tensor] = (tensor.untyped_storage()._cdata, contents)
@@ -102,8 +104,16 @@ class IndexData(OperatorMode):
                 self._unset[storage._cdata] = storage
             elif targets:
                 self._unset.pop(storage._cdata, None)
-            if is_random:
-                self._random[storage._cdata] = storage
+            if caveat:
+                self._caveats[storage._cdata] = (caveat, storage)
+
+    def _caveat_of(self, tensors: Iterable[Any]) -> str:
+        """Return why these contents are one example of many.
+
+        Empty where they are the target's own.
+        """
+        found = [INVENTED if is_placeholder(each) else self._caveats.get(self._key(each), ("",))[0] for each in tensors]
+        return next(filter(None, found), "")
 
     def _has(self, tensor: Any) -> bool:
         """Return whether the contents of this tensor are known.
@@ -202,7 +212,7 @@ class IndexData(OperatorMode):
         parameters = [(name, _parameter(name, value)) for name, value in ir.parameters]
         moved = execute(ir.text, parameters, [integer_at(extent, {}) for extent in launch.grid], data)
         moved.contents = {name: data[name] for name in moved.read_names}
-        moved.is_random = any(self._key(known[name]) in self._random for name in moved.read_names)
+        moved.caveat = self._caveat_of(known[name] for name in sorted(moved.read_names))
         return moved
 
     def _is_aligned(self, tensor: Any) -> bool:

@@ -144,7 +144,7 @@ def _assemble(
         assumed=_assumed([part for part in parts if part.launch.origin == "torch"]),
         compulsory=floor,
         flops=_sum_known([launch.flops for launch in launches]),
-        exact=bool(launches) and all(launch.exact for launch in launches) and not captured.is_random,
+        exact=bool(launches) and all(launch.exact for launch in launches) and not captured.is_example,
         notes=(*captured.notes, *floor_notes),
         conditions=tuple(map(str, given)),
         launches=tuple(part.launch for part in parts),

@@ -65,9 +65,8 @@ def _at_index_data(part: DerivedLaunch, moved: Moved | str | None) -> DerivedLau
     )
     note = "bytes at these sizes, by executing the kernel's integers: no data decide them, and no formula has a rule for them"
     if moved.read_names:
-        note = f"bytes for the contents of {', '.join(sorted(moved.read_names))} that the function built"
-    note += ", which are random and differ from run to run" if moved.is_random else ""
-    notes, exact = (*launch.notes, note), not moved.is_random
+        note = f"bytes for the contents of {', '.join(sorted(moved.read_names))}{moved.caveat or ' that the function built'}"
+    notes, exact = (*launch.notes, note), not moved.caveat
     at_data = replace(launch, requested=requested, flops=moved.flops, exact=exact, notes=notes)
     return replace(part, launch=at_data, moved=moved)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from ioaware.case import Work
 from ioaware.errors import UsageError
@@ -24,9 +26,11 @@ def call_target(
 
     The parameters of that call come with it.
 
-    A tensor argument `x` becomes the sizes `x_0`, `x_1`, ...: the target allocates an empty tensor of those sizes. Numbers,
-    booleans and strings are parameters under their own names; anything else is passed through. `with_data` copies the
-    tensors instead, views of one storage still sharing it. Raises `UsageError` for arguments that the function does not take.
+    A tensor argument `x` becomes the sizes `x_0`, `x_1`, ...: the target allocates an empty tensor of those sizes. Where it
+    is called with the sizes of `x`, on real tensors, it gets a copy of `x`, and on fake ones the contents of integers.
+    Numbers, booleans and strings are parameters under their own names; anything else is passed through. `with_data` copies
+    the tensors always. Copies of views of one storage share one. Raises `UsageError` for arguments that the function does
+    not take.
     """
     name = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"
     try:
@@ -44,6 +48,7 @@ def call_target(
             params |= dict(zip(sizes[label], map(int, value.shape), strict=True))
         elif type(value) in KINDS:
             params[label] = value
+    shared = _shared_storages(value for _, value in named)
 
     def call(*, device: str, **values: Any) -> Work:
         copies: dict[int, Any] = {}
@@ -52,7 +57,8 @@ def call_target(
             if label in sizes and with_data:
                 return _copy(value, copies)
             if label in sizes:
-                return _empty_like(value, [values[size] for size in sizes[label]], device)
+                made = _empty_like(value, [values[size] for size in sizes[label]], device)
+                return _with_contents(made, value, copies, shared)
             return values.get(label, value)
 
         arguments = [argument(label, value) for label, value in positional]
@@ -82,6 +88,31 @@ def _unused_name(name: str, taken: Mapping[str, Any]) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+def _shared_storages(values: Iterable[Any]) -> frozenset[int]:
+    """Return the storages that several of the tensors among the values share."""
+    counts = Counter(_storage(value) for value in values if isinstance(value, torch.Tensor))
+    return frozenset(storage for storage, count in counts.items() if count > 1)
+
+
+def _with_contents(made: Any, given: Any, copies: dict[int, Any], shared: Container[int]) -> Any:
+    """Return `made` with what is known of the contents of `given`.
+
+    A real tensor of other sizes holds zeros. A fake one gets integers, unless another argument is a view of the same memory.
+    """
+    same_sizes = all(type(size) is int for size in made.shape) and made.shape == given.shape
+    has_data = not isinstance(given, FakeTensor) and given.device.type != "meta"
+    if not isinstance(made, FakeTensor):
+        return _copy(given, copies) if same_sizes and has_data else made.detach().zero_().requires_grad_(given.requires_grad)
+    is_index = not given.dtype.is_floating_point and not given.dtype.is_complex
+    if same_sizes and has_data and is_index and _storage(given) not in shared:
+        made.copy_(given.cpu())
+    return made
+
+
+def _storage(tensor: Any) -> int:
+    return tensor.untyped_storage()._cdata
 
 
 def _copy(tensor: Any, copies: dict[int, Any]) -> Any:

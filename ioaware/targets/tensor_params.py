@@ -41,7 +41,8 @@ class TensorParam:
     def make(self, values: Mapping[str, Any], device: str) -> Any:
         """Return a tensor of plausible values.
 
-        They are normal numbers from torch's generator, zeros for integers, true for Booleans.
+        They are normal numbers from torch's generator, zeros for integers, true for Booleans. The latter two are marked as
+        placeholders (`is_placeholder`): nothing that follows from them is exact.
         """
         import torch
 
@@ -49,7 +50,14 @@ class TensorParam:
         sizes = [values[size] if isinstance(size, str) else size for size in self.sizes]
         if kind.is_floating_point:
             return torch.randn(sizes, dtype=torch.float32, device=device).to(kind)
-        return torch.full(sizes, kind is torch.bool, dtype=kind, device=device)
+        made: Any = torch.full(sizes, kind is torch.bool, dtype=kind, device=device)
+        made.is_placeholder = True
+        return made
+
+
+def is_placeholder(tensor: object) -> bool:
+    """Return whether the integers of a tensor stand for values that were not given."""
+    return getattr(tensor, "is_placeholder", False)
 
 
 def parse_tensor(text: object) -> tuple[TensorParam, dict[str, int]] | None:

@@ -29,6 +29,7 @@ from ioaware.targets.loading import failing_line, first_line
 from ioaware.targets.module_state import module_state_restored
 from ioaware.targets.output_check import tensors, worst_error
 from ioaware.targets.target import Target, compulsory_bytes, work_of
+from ioaware.targets.tensor_params import is_placeholder
 from ioaware.torchcompile.compile_hooks import compiled_code_forgotten, torch_compile_on_fake_gpu
 from ioaware.tracing.byte_counter import ByteCounter, count_accesses
 from ioaware.tracing.interpreter import interpret_kernels
@@ -86,7 +87,7 @@ def trace(
         else:
             recording = tracer.record(work.run)
         check = _check(work, recording.output)
-        notes = (*stand_in.notes, *_check_notes(check))
+        notes = (*stand_in.notes, *_placeholder_notes(work), *_check_notes(check))
     return _result(target, values, recording, check, notes)
 
 
@@ -180,6 +181,11 @@ def _check(work: Work, output: object) -> Check | None:
     if not outputs:
         raise UsageError("the work has a reference but returned no tensor", "Return the output from the work.")
     return Check(worst_error(outputs, work.reference()), work.tolerance)
+
+
+def _placeholder_notes(work: Work) -> tuple[str, ...]:
+    names = [name for name, tensor in work.arguments.items() if is_placeholder(tensor)]
+    return tuple(f"{name} was not given values: zeros stand for them" for name in names)
 
 
 def _check_notes(check: Check | None) -> tuple[str, ...]:

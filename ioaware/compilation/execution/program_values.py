@@ -38,6 +38,11 @@ The array is [programs, *tile] (dimensions of 1 broadcast).
 """
 
 
+RANDOM = " that the function built, which are random and differ from run to run"
+INVENTED = ", which were not given: zeros stand for them"
+"""Caveats about contents: drawn at random, or zeros of a parameter."""
+
+
 @dataclass
 class Moved:
     """Bytes of a launch."""
@@ -48,8 +53,11 @@ class Moved:
     read_sector_bytes: int = 0
     write_sector_bytes: int = 0
     flops: int = 0
-    is_random: bool = False
-    """Whether contents that were read are random."""
+    caveat: str = ""
+    """Why the contents that were read are one example of many.
+
+    Empty where they are the target's own.
+    """
     lanes: int = 0
     operations: int = 0
     has_sectors: bool = True
