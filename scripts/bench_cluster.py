@@ -143,7 +143,7 @@ def main() -> None:
     if options.traces:
         report(f"{options.traces} traces", trace, MODES[:2], options.rounds, options.keep)
     if options.measures:
-        measure = MEASURE.format(sizes=[512 * (n + 1) for n in range(options.measures)])
+        measure = MEASURE.format(sizes=[2048 + 16 * n for n in range(options.measures)])  # all take equally long
         report(
             f"{options.measures} measured points", measure, tuple(options.modes), options.rounds, options.keep, measured=True
         )
