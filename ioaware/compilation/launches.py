@@ -175,7 +175,7 @@ def _close(one: Any, other: Any) -> bool:
 def _equal(one: Any, other: Any) -> bool:
     try:
         return bool(one == other)
-    except ValueError:  # arrays, which no kernel accepts: its compiler raises
+    except (RuntimeError, ValueError):  # tensors and arrays, which no kernel accepts as constants: its compiler raises
         return False
 
 

@@ -173,3 +173,8 @@ def test_configurations_that_cannot_run_are_skipped(targets: ModuleType, name: s
     assert chosen in note
     assert refused in note
     assert result.exact
+
+
+def test_a_tensor_as_a_constant_is_derived_at_the_given_values_only(targets: ModuleType) -> None:
+    result = derive_target(targets, "tensor_as_constant")
+    assert (result.requested and result.requested.read_bytes, result.symbols) == (4000, {})

@@ -307,8 +307,9 @@ def test_no_update_raises_a_budget(repository: Repository) -> None:
     assert (ran.code, "A budget is not raised by --traffic=accept" in ran.output) == (1, True)
 
 
-def test_a_budget_that_is_exceeded_shows_what_moves_the_bytes(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traffic_fixture, "derive_call", derive_call)  # of this copy, whose lines are shown
+def test_a_budget_that_is_exceeded_shows_what_moves_the_bytes(repository: Repository) -> None:
+    place = "tl.program_id(0)"
+    repository.change(repository.kernel, place, f"{place}  # {repository.root}")  # no cache has this source, nor other lines
     output = budgeted(repository, "max_reads='3*rows*cols', max_spills=0").output
     shown = [re.sub(r" /\S+/scale", " scale", line[1:].strip()) for line in output.splitlines() if line.startswith("E ")]
     assert shown[1:] == [

@@ -23,6 +23,7 @@ SLOWER = 0.01
 """A smaller change of time is none: clocks and placement move times by as much."""
 PRECISE = 0.02
 """Times are SAME where the whole interval is within this."""
+TOO_FEW_ROUNDS = "too few rounds on record to decide at this many points"
 SAME_MACHINE = ("gpu", "driver", "triton", "torch", "cuda")
 
 
@@ -142,7 +143,7 @@ def _time(old: Result, new: Result, again: Result | None, level: float) -> tuple
     for before in (old, again) if again else (old,):
         found = _interval(before, new, level)
         if found is None:
-            return Verdict.UNSURE, "too few rounds on record to decide at this many points", None
+            return Verdict.UNSURE, TOO_FEW_ROUNDS, None
         intervals.append(found)
         if (clocks := _clock_ratio(before, new)) is not None:
             intervals.append(found.scaled(clocks))

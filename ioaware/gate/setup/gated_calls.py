@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,11 +17,11 @@ from typing import Any, cast
 
 import ioaware
 from ioaware import strict_json
-from ioaware.errors import UsageError
 from ioaware.gate.setup.call_guesses import Guess, first_guesses, needs_person
 from ioaware.gate.setup.host_functions import HostFunction, find_host_functions
 
 TIMEOUT_S = 600.0
+PYTHON_ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +120,17 @@ def _answer(question: dict[str, Any], root: Path, base: Path) -> dict[str, Any]:
             timeout=TIMEOUT_S,
             check=False,
         )
-        lines = done.stdout.splitlines()
-        answer: Any = strict_json.loads(lines[-1] if lines else b"")
     except subprocess.TimeoutExpired:
         return {"why": f"it took longer than {TIMEOUT_S:.0f} s"}
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{question['target']} ended without an answer", "Exclude the file, or repair it.") from error
+    try:
+        answer: Any = strict_json.loads((done.stdout.splitlines() or [b""])[-1])
+    except (ValueError, RecursionError):
+        return {"why": _ending(done.returncode, done.stderr)}
     return cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+
+
+def _ending(code: int, errors: bytes) -> str:
+    """Return how a process ended that gave no answer, with the error that Python printed last."""
+    ended = f"its process ended with {code} and no answer"
+    printed = [line for line in errors.decode(errors="replace").splitlines() if PYTHON_ERROR.match(line)]
+    return f"{ended}: {printed[-1][:200]}" if printed else ended

@@ -204,6 +204,13 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "Traceback" not in capsys.readouterr().err
 
 
+def test_times_of_too_few_rounds_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = saved(tmp_path / "few.jsonl", run(11, gaussian(0.002), points=4, rounds=3))
+    assert run_command(["compare", path, path], Settings()) == 0
+    said = "SAME: 4 points, 4 times decide nothing, 4 for too few rounds: measure each point more often"
+    assert said in capsys.readouterr().out
+
+
 def test_neither_torch_nor_sympy_is_loaded(tmp_path: Path) -> None:
     path = saved(tmp_path / "run.jsonl", run(14, gaussian(0.005), points=3))
     code = "import sys\nfrom ioaware.cli.main import run\nfrom ioaware.cli.options import Settings\n"

@@ -105,10 +105,14 @@ def test_calls_that_do_not_work_say_why(root: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("output", [b"", b"Segmentation fault", b'{"guess": NaN}'])
-def test_a_process_without_an_answer_is_an_error(root: Path, monkeypatch: pytest.MonkeyPatch, output: bytes) -> None:
-    Processes(monkeypatch, said(output))
-    expected = (UsageError, "scale.py:scale ended without an answer", "Exclude the file, or repair it.")
-    assert raised(find_gated_calls, root, "cuda:90", list[str]().append) == expected
+def test_a_process_without_an_answer_leaves_its_function_to_a_person(
+    root: Path, monkeypatch: pytest.MonkeyPatch, output: bytes
+) -> None:
+    errors = b"Traceback (most recent call last):\n  File x\ntorch.Broken: no\nKeyError: 'a'\nRuntimeError: b\nframe #1\n"
+    for printed, why in ((b"", ""), (errors, ": RuntimeError: b")):
+        Processes(monkeypatch, SimpleNamespace(returncode=-11, stdout=output, stderr=printed))
+        (found,) = find_gated_calls(root, "cuda:90", list[str]().append)
+        assert (found.guess, found.why) == (None, f"its process ended with -11 and no answer{why}")
 
 
 def test_no_process_is_started_for_what_a_person_must_choose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

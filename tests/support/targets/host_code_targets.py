@@ -435,3 +435,17 @@ def tied_and_converted(n: int = 100):
     layers = TiedLayers(n).cuda().half()
     assert layers.first.weight is layers.second.weight
     return scale(layers.second.weight)
+
+
+@triton.jit
+def unused_constant_kernel(x, out, n, SCALE: tl.constexpr, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + lanes, tl.load(x + lanes, lanes < n), lanes < n)
+
+
+def tensor_as_constant(n: int = 1000):
+    """Pass a tensor where the kernel takes a constant, which it does not use."""
+    x = ones(n)
+    out = torch.empty_like(x)
+    unused_constant_kernel[(triton.cdiv(n, 64),)](x, out, n, x, BLOCK=64)
+    return out

@@ -69,6 +69,7 @@ def _text(found: Comparison, verbose: bool) -> Iterator[RenderableType]:
 
     from ioaware.cli.render import facts
     from ioaware.cli.terminal_text import printable
+    from ioaware.gate.measured.measured_row import TOO_FEW_ROUNDS
 
     changed = [
         one for one in found.points if one.blocks or str(one.bytes_verdict) != "SAME" or str(one.time_verdict) == "BETTER"
@@ -79,7 +80,9 @@ def _text(found: Comparison, verbose: bool) -> Iterator[RenderableType]:
         yield Text(f"{len(found.points) - len(shown)} more points; -v shows them")
     for point in found.new_points:
         yield Text(printable(f"new: {point}"))
-    yield Text(f"{found.verdict}: {len(found.points)} points, {found.unsure_times} times decide nothing")
+    few = sum(one.time_reason == TOO_FEW_ROUNDS for one in found.points)
+    why = f", {few} for too few rounds: measure each point more often" if few else ""
+    yield Text(f"{found.verdict}: {len(found.points)} points, {found.unsure_times} times decide nothing{why}")
 
 
 def _cells(one: Compared) -> tuple[str, ...]:
