@@ -130,7 +130,10 @@ def _answer(question: dict[str, Any], root: Path, base: Path) -> dict[str, Any]:
 
 
 def _ending(code: int, errors: bytes) -> str:
-    """Return how a process ended that gave no answer, with the error that Python printed last."""
+    """Return how a process ended without an answer.
+
+    It includes the error that Python printed last.
+    """
     ended = f"its process ended with {code} and no answer"
     printed = [line for line in errors.decode(errors="replace").splitlines() if PYTHON_ERROR.match(line)]
     return f"{ended}: {printed[-1][:200]}" if printed else ended
