@@ -50,11 +50,11 @@ def check_machine(machine: Machine, preset: Machine, where: str) -> None:
 def _pairs(machine: Machine, preset: Machine) -> Iterator[tuple[str, float, float]]:
     """Yield each number's key, its value and its preset's.
 
-    Fewer SMs and another L2 are questions worth asking.
+    Fewer SMs, another L2 and another HBM are questions worth asking.
     """
     yield "sms", max(machine.sms, preset.sms), preset.sms
     for level, usual in zip(machine.levels, preset.levels, strict=True):
-        if level.name != "l2":
+        if level.scope == "sm":
             yield f"levels.{level.name}.capacity_bytes", level.capacity_bytes, usual.capacity_bytes
         if level.bandwidth_bytes_per_s is not None and usual.bandwidth_bytes_per_s is not None:
             yield f"levels.{level.name}.bandwidth_bytes_per_s", level.bandwidth_bytes_per_s, usual.bandwidth_bytes_per_s
