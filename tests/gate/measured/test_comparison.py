@@ -135,6 +135,8 @@ def test_growth_is_confirmed_in_cycles() -> None:
     assert one(base(), slower(clock_mhz=1800)).time_verdict is Verdict.UNSURE  # as many cycles at a lower clock
     assert one(base(), replace(slower(), telemetry=None)).time_verdict is Verdict.UNSURE
     assert one(slower(), base()).time_verdict is Verdict.BETTER
+    unclocked = replace(base(), telemetry=None)
+    assert one(unclocked, unclocked).time_verdict is Verdict.SAME  # nothing has grown: there is nothing to confirm
 
 
 def test_unsure_times_block_nothing_and_are_counted() -> None:
@@ -202,6 +204,13 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "cut.jsonl").write_bytes(whole[:length])
         assert compare(old, str(tmp_path / "cut.jsonl")) in (4, 6), length
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_points_that_only_the_new_run_has_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = saved(tmp_path / "old.jsonl", [point(1)]), saved(tmp_path / "new.jsonl", [point(1), point(2)])
+    assert run_command(["compare", old, new], Settings()) == 4
+    assert run_command(["compare", old, new, "--allow-missing"], Settings()) == 0
+    assert "new: add n=2" in capsys.readouterr().out
 
 
 def test_times_of_too_few_rounds_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,3 +68,7 @@ def test_the_estimate_is_the_median_of_all_ratios() -> None:
     assert odd is not None
     assert even is not None
     assert (odd.ratio, even.ratio) == (3.0, pytest.approx(6.0))  # of two in the middle the geometric mean
+
+
+def test_every_pair_may_be_cut_off_where_any_alarm_is_allowed() -> None:
+    assert cut_at(2, 2, 1.0) == 4
