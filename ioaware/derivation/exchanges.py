@@ -41,6 +41,11 @@ class RankExchange:
     sends: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     receives: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     gathered_bytes: int = 0
+    given: list[Any] = field(default_factory=list[Any])
+    """The host's numbers that this rank gave to each all-gather.
+
+    Those of building the inputs are among them.
+    """
 
     def clear(self) -> None:
         """Forget what was counted."""
@@ -69,7 +74,7 @@ def derive_exchanges(target: Target, params: Params, ranks: int) -> list[RankExc
     Raises the error of the first rank that has one. Raises UsageError for a collective whose bytes are not known from the
     call, and for a message without its counterpart.
     """
-    group = _Group(ranks)
+    group = _ThreadGroup(ranks)
     found = [RankExchange(rank) for rank in range(ranks)]
     errors: list[tuple[bool, int, Exception]] = []
 
@@ -90,7 +95,8 @@ def derive_exchanges(target: Target, params: Params, ranks: int) -> list[RankExc
                 group.arrived.notify_all()
 
     with Patches() as patches:
-        _patch(patches, group)
+        patch_distributed(patches, group)
+        _patch_host(patches)
         threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(ranks)]
         for thread in threads:
             thread.start()
@@ -101,11 +107,49 @@ def derive_exchanges(target: Target, params: Params, ranks: int) -> list[RankExc
     return found
 
 
-class _Group:
-    """A group of ranks that are threads of this process."""
+class RankGroup:
+    """A group of torch.distributed as one of its ranks sees it."""
+
+    backend = "gloo"
+    bound_device_id = None
 
     def __init__(self, ranks: int) -> None:
         self.ranks = ranks
+
+    @property
+    def mine(self) -> RankExchange:
+        """What the calling rank has exchanged."""
+        raise NotImplementedError
+
+    def get_rank(self, group: object = None) -> int:
+        """Return the calling rank."""
+        del group
+        return self.mine.rank
+
+    def get_world_size(self, group: object = None) -> int:
+        """Return the number of ranks."""
+        del group
+        return self.ranks
+
+    def get_backend(self, group: object = None) -> str:
+        """Return the name of the backend."""
+        del group
+        return self.backend
+
+    def batch(self, ops: Sequence[_Op]) -> list[Done]:
+        """Start sends and receives."""
+        raise NotImplementedError
+
+    def all_gather(self, out: list[Any], tensor: Any, group: Any = None, async_op: bool = False) -> Any:
+        """Give every rank the numbers of all."""
+        raise NotImplementedError
+
+
+class _ThreadGroup(RankGroup):
+    """A group of ranks that are threads of this process."""
+
+    def __init__(self, ranks: int) -> None:
+        super().__init__(ranks)
         self.local = threading.local()
         self.numbers: list[dict[int, Any]] = []
         """The tensors of each all-gather, by rank."""
@@ -115,18 +159,6 @@ class _Group:
     @property
     def mine(self) -> RankExchange:
         return self.local.exchange
-
-    def get_rank(self, group: object = None) -> int:
-        del group
-        return self.mine.rank
-
-    def get_world_size(self, group: object = None) -> int:
-        del group
-        return self.ranks
-
-    def get_backend(self, group: object = None) -> str:
-        del group
-        return "gloo"
 
     def all_gather(self, out: list[Any], tensor: Any, group: Any = None, async_op: bool = False) -> Any:
         """Give every rank the numbers of all: those decide what the host code does."""
@@ -148,24 +180,27 @@ class _Group:
             raise RuntimeError("a rank makes no such call")
         out[:] = [given[rank] for rank in range(self.ranks)]
         self.mine.gathered_bytes += (self.ranks - 1) * tensor.nbytes
-        return _Done() if async_op else None
+        self.mine.given.append(tensor)
+        return Done() if async_op else None
 
-    def batch(self, ops: Sequence[_Op]) -> list[_Done]:
+    def batch(self, ops: Sequence[_Op]) -> list[Done]:
         """Count a batch of sends and receives."""
         for op in ops:
             side = self.mine.sends if op.kind == "send" else self.mine.receives
             side.setdefault(op.peer, []).append(int(op.tensor.nbytes))
-        return [_Done()]
+        return [Done()]
 
 
-class _Done:
+class Done:
     """A transfer that has completed."""
 
     def wait(self, timeout: object = None) -> bool:
+        """Return at once."""
         del timeout
         return True
 
     def is_completed(self) -> bool:
+        """Return True."""
         return True
 
 
@@ -185,7 +220,7 @@ def _receive(*_: object) -> str:
 
 
 def _nothing(*_: object, **__: object) -> None:
-    """Do nothing: the ranks' order does not change what they move."""
+    """Do nothing."""
 
 
 def _yes() -> bool:
@@ -207,17 +242,9 @@ def _refuse(name: str) -> Callable[..., Any]:
     return refused
 
 
-def _patch(patches: Patches, group: _Group) -> None:
-    """Let torch.distributed be the group of threads, and the host's numbers real."""
-    import torch
+def patch_distributed(patches: Patches, group: RankGroup) -> None:
+    """Let torch.distributed have this group alone, its default."""
     import torch.distributed as dist
-    from torch._subclasses.fake_tensor import unset_fake_temporarily
-
-    real_tensor: Callable[..., Any] = torch.tensor
-
-    def host_tensor(*arguments: Any, **options: Any) -> Any:
-        with unset_fake_temporarily():
-            return real_tensor(*arguments, **options)
 
     replaced: dict[str, object] = {
         "is_available": _yes,
@@ -236,7 +263,24 @@ def _patch(patches: Patches, group: _Group) -> None:
     }
     for name, value in replaced.items():
         patches.set(dist, name, value)
+
+
+def _patch_host(patches: Patches) -> None:
+    """Let the host's numbers be real, and kernels not run: they send nothing."""
+    import torch
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+    from triton.runtime.autotuner import Autotuner
+    from triton.runtime.jit import JITFunction
+
+    real_tensor: Callable[..., Any] = torch.tensor
+
+    def host_tensor(*arguments: Any, **options: Any) -> Any:
+        with unset_fake_temporarily():
+            return real_tensor(*arguments, **options)
+
     patches.set(torch, "tensor", host_tensor)
+    for launcher in (JITFunction, Autotuner):
+        patches.set(launcher, "run", _nothing)
 
 
 def _raise_first(errors: Sequence[tuple[bool, int, Exception]]) -> None:

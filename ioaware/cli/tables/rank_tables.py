@@ -13,23 +13,37 @@ from ioaware.cli.terminal_text import printable
 from ioaware.result import Params
 
 if TYPE_CHECKING:
+    from ioaware.derivation.derived import Derived
     from ioaware.derivation.exchanges import RankExchange
 
 
-def ranks_data(target: str, params: Params, found: Sequence[RankExchange]) -> dict[str, Any]:
-    """Return what `--json` prints."""
-    over = {"gpus": len(found), "ranks": [one.to_dict() for one in found]}
+def ranks_data(target: str, params: Params, found: Sequence[RankExchange], kernels: Sequence[Derived | str]) -> dict[str, Any]:
+    """Return what `--json` prints; `exact` is that of the exchanged bytes."""
+    ranks = [one.to_dict() | _kernels_data(derived) for one, derived in zip(found, kernels, strict=True)]
+    over = {"gpus": len(found), "ranks": ranks}
     return {"schema": 1, "source": "derive", "target": target, "params": dict(params), "exact": True, "over_gpus": over}
 
 
-def ranks_text(target: str, params: Params, found: Sequence[RankExchange]) -> Iterator[RenderableType]:
+def _kernels_data(derived: Derived | str) -> dict[str, Any]:
+    if isinstance(derived, str):
+        return {"not_derived": derived}
+    data = derived.to_dict()
+    return {"kernels": {"exact": data["exact"], **{name: data[name] for name in ("requested", "notes") if name in data}}}
+
+
+def ranks_text(
+    target: str, params: Params, found: Sequence[RankExchange], kernels: Sequence[Derived | str]
+) -> Iterator[RenderableType]:
     """Yield a row for each GPU, in bytes."""
     given = " ".join(f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in params.items())
     yield Text(printable(f"derive {target}  {given}\n"))
-    columns = ("GPU", "received, bytes", "sent, bytes", "messages sent")
+    columns = ("GPU", "received, bytes", "sent, bytes", "messages sent", "requested reads", "requested writes")
     rows = [
-        (str(one.rank), f"{one.received_bytes:,}", f"{one.sent_bytes:,}", f"{sum(map(len, one.sends.values())):,}")
-        for one in found
+        (
+            *(str(one.rank), f"{one.received_bytes:,}", f"{one.sent_bytes:,}", f"{sum(map(len, one.sends.values())):,}"),
+            *_requested(derived),
+        )
+        for one, derived in zip(found, kernels, strict=True)
     ]
     yield table(columns, rows)
     yield Text(
@@ -38,3 +52,27 @@ def ranks_text(target: str, params: Params, found: Sequence[RankExchange]) -> It
     gathered = max(one.gathered_bytes for one in found)
     if gathered:
         yield Text(f"note: beside them each GPU gathers {gathered:,} bytes of the host's numbers from the others")
+    yield from _kernel_notes(kernels)
+
+
+def _requested(derived: Derived | str) -> tuple[str, str]:
+    """Return the bytes that a rank's kernels read and write.
+
+    "about" stands before those that are not exact.
+    """
+    if isinstance(derived, str) or derived.requested is None:
+        return "unknown", "unknown"
+    about = "" if derived.exact else "about "
+    return f"{about}{derived.requested.read_bytes:,}", f"{about}{derived.requested.write_bytes:,}"
+
+
+def _kernel_notes(kernels: Sequence[Derived | str]) -> Iterator[RenderableType]:
+    """Yield what the requested bytes are, or why they are unknown."""
+    for problem in dict.fromkeys(one for one in kernels if isinstance(one, str)):
+        yield Text(printable(f"note: requested bytes are unknown: {problem}"))
+    known = [one for one in kernels if not isinstance(one, str)]
+    if known:
+        exact = "exact" if all(one.exact for one in known) else "not exact"
+        yield Text(f"note: requested: {exact}: the Triton and Gluon kernels of each GPU, as `derive` counts them")
+        if any(one.requested and one.requested.atomic_bytes for one in known):
+            yield Text("note: atomic operations come on top; --json has them")

@@ -67,7 +67,7 @@ def derive(
     plain interpretation. --against-eager shows what torch.compile saves. A number that depends on data is a named
     unknown; -p sets it, as in -p 'Lock@layer_norm.py:179=0'.
 
-    With --gpus P the host function runs as each of P ranks, and what it sends and receives is counted exactly.
+    With --gpus P the host function runs as each of P ranks: what it sends and receives, and what its kernels request.
     Example: ioaware derive ioaware.kernels.attention.distributed.rank_targets:forward -p method=ring --gpus 4
 
     Example: ioaware derive flash2 -p seq_len=4096
@@ -86,11 +86,14 @@ def derive(
         _refuse_beside_gpus(latex=as_latex, counters=counters, check=check, eager=eager, against_eager=against_eager)
         from ioaware.cli.tables.rank_tables import ranks_data, ranks_text
         from ioaware.derivation.exchanges import derive_exchanges
+        from ioaware.derivation.rank_kernels import derive_rank_kernels
 
         found = derive_exchanges(loaded, params, gpus)
+        chosen = {name: infer_value(text) for name, text in config.items()}
+        kernels = derive_rank_kernels(loaded, params, found, gpu=find_gpu(gpu), autotune=chosen, data=data)
         emit(
-            lambda: ranks_data(target, params, found),
-            lambda: ranks_text(target, params, found),
+            lambda: ranks_data(target, params, found, kernels),
+            lambda: ranks_text(target, params, found, kernels),
             as_json=as_json,
             output=output,
         )
