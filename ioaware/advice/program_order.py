@@ -5,7 +5,7 @@ What each program accesses decides it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,9 @@ from triton.backends.compiler import GPUTarget
 
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch
-from ioaware.simulation.launch_replay import replay
+from ioaware.simulation.cache import READ
+from ioaware.simulation.launch_replay import Replay, replay
+from ioaware.simulation.streams import ReferenceStream
 
 Words = NDArray[np.uint64]
 
@@ -21,32 +23,66 @@ Words = NDArray[np.uint64]
 def same_programs(one: CapturedLaunch, other: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> bool:
     """Return whether the programs of two launches access the same, in any order.
 
-    They are compared program by program.
+    They are compared program by program. Persistent programs, which take one tile after another, may take other tiles: then
+    tiles are compared, each with what is loaded since the store before.
 
     Raises `ValueError` where data decide an address, a mask or a loop.
     """
-    first, second = program_digests(one, values, gpu), program_digests(other, values, gpu)
-    return first.shape == second.shape and bool((np.sort(first) == np.sort(second)).all())
+    first, second = _replayed(one, values, gpu), _replayed(other, values, gpu)
+    return any(
+        (a := np.sort(digests(first))).shape == (b := np.sort(digests(second))).shape and bool((a == b).all())
+        for digests in (program_digests, tile_digests)
+    )
 
 
-def program_digests(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Words:
+def program_digests(found: Replay) -> Words:
     """Return a digest of each program's accesses.
 
     It covers addresses and shapes, in any order within an instruction.
     """
+    digests = np.zeros(found.durations.size, dtype=np.uint64)
+    for stream, _, words in _words(found):
+        np.add.at(digests, stream.program, words)
+    return digests
+
+
+def tile_digests(found: Replay) -> Words:
+    """Return a digest of the accesses from each store of a program to its next one.
+
+    The store's own belong to it.
+    """
+    rows = [(stream.program, stream.time, np.full(stream.time.size, store), words) for stream, store, words in _words(found)]
+    program, time, store, words = (np.concatenate(column) for column in zip(*rows, strict=True))
+    order = np.lexsort((store, time, program))  # loads at the time of a store come before it
+    program, store = program[order], store[order]
+    new = np.ones(order.size, dtype=bool)
+    new[1:] = (program[1:] != program[:-1]) | (store[:-1] & ~store[1:])
+    tile = np.cumsum(new) - 1
+    digests = np.zeros(int(tile[-1]) + 1 if tile.size else 0, dtype=np.uint64)
+    np.add.at(digests, tile, words[order])
+    return digests
+
+
+def _replayed(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Replay:
     touches, programs = launch_touches(launch, values, gpu)
     known = frozenset(touch.target.argument for touch in touches)
     found = replay(launch.name, touches, programs, 1, known=known)  # one after another: no two are merged
     if found.data_dependent:
         raise ValueError(found.data_dependent[0].why)
-    digests = np.zeros(found.durations.size, dtype=np.uint64)
+    return found
+
+
+def _words(found: Replay) -> Iterator[tuple[ReferenceStream, bool, Words]]:
+    """Yield each stream, whether it stores, and a word for each row.
+
+    A word stands for the address and the shape of what a row accesses.
+    """
     for access, streams in enumerate(found.streams):
         for stream in streams:
             count = np.ones(stream.base.size, dtype=np.int64) if stream.count is None else stream.count
             shape = hash((access, stream.parts, stream.stride)) & 0x7FFFFFFFFFFFFFFF
             words = _mixed(_mixed(stream.base.astype(np.uint64) ^ np.uint64(shape)) + count.astype(np.uint64))
-            np.add.at(digests, stream.program, words)
-    return digests
+            yield stream, found.kinds[access] != READ, words
 
 
 def _mixed(words: Words) -> Words:

@@ -66,6 +66,27 @@ def quantised(device="cuda"):
     scaled[(64,)](x, y, GROUP_SIZE=8)
     return y
 
+@triton.jit
+def persistent_kernel(a, b, c, N: tl.constexpr, K: tl.constexpr, SCALED: tl.constexpr, GROUP_SIZE_M: tl.constexpr):
+    for tile in range(tl.program_id(0), N // 64 * (N // 64), tl.num_programs(0)):
+        inside = tile % (GROUP_SIZE_M * (N // 64))
+        i, j = tile // (GROUP_SIZE_M * (N // 64)) * GROUP_SIZE_M + inside % GROUP_SIZE_M, inside // GROUP_SIZE_M
+        at_m, at_n, at_k = i * 64 + tl.arange(0, 64), j * 64 + tl.arange(0, 64), tl.arange(0, 32)
+        total = tl.zeros((64, 64), tl.float32)
+        for k in range(0, K, 32):
+            x = tl.load(a + at_m[:, None] * K + (k + at_k)[None, :])
+            y = tl.load(b + (k + at_k)[:, None] * N + at_n[None, :])
+            total = tl.dot(x, y, total)
+        if SCALED:
+            total *= tl.load(a + tile // GROUP_SIZE_M)
+        tl.store(c + at_m[:, None] * N + at_n[None, :], total.to(tl.float16))
+
+def persistent(scaled=False, device="cuda"):
+    a, b = (torch.empty(s, dtype=torch.float16, device=device) for s in ((1024, 64), (64, 1024)))
+    c = torch.empty(1024, 1024, dtype=torch.float16, device=device)
+    persistent_kernel[(12,)](a, b, c, N=1024, K=64, SCALED=scaled, GROUP_SIZE_M=1)
+    return c
+
 def plain(device="cuda"):
     x = torch.empty(64, device=device)
     scaled[(1,)](x, x, 8)
@@ -116,6 +137,16 @@ def test_a_group_that_is_no_order_is_rejected(file: Path) -> None:
     found = ioaware.advise(f"{file}:quantised")
     assert [one.current for one in found.ranked] == [True]
     assert {one.reason for one in found.rejected} == {"changes what programs access, and not only their order"}
+
+
+def test_tiles_of_persistent_programs_may_be_taken_in_another_order(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choices, "GROUP_VALUES", (1, 4))
+    found = ioaware.advise(f"{file}:persistent")
+    assert sorted(one.change.get("persistent_kernel:GROUP_SIZE_M", 1) for one in found.ranked) == [1, 4]
+    assert not found.rejected
+    scaled = ioaware.advise(f"{file}:persistent", scaled=True)
+    assert [one.current for one in scaled.ranked] == [True]
+    assert {one.reason for one in scaled.rejected} == {"changes what programs access, and not only their order"}
 
 
 @pytest.mark.slow
