@@ -32,6 +32,10 @@ class UsageError(IoawareError):
     exit_code = 2
 
 
+class NoKernelError(UsageError):
+    """A target launches no Triton kernel."""
+
+
 class InconclusiveError(IoawareError):
     """The evidence does not decide.
 

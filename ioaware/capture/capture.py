@@ -17,7 +17,7 @@ from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.capture.validity import Validity, validity
 from ioaware.compilation.execution.program_values import RANDOM, Moved
 from ioaware.compilation.launches import CapturedLaunch, Event, agree
-from ioaware.errors import UsageError
+from ioaware.errors import NoKernelError, UsageError
 from ioaware.fakegpu.autotuning import Override
 from ioaware.result import ParamValue
 from ioaware.targets.target import Target
@@ -113,7 +113,7 @@ def _plain_run(runner: HostRunner) -> HostRun:
     if plain.error is not None:
         raise runner.user_error(plain.error)
     if not any(isinstance(event, CapturedLaunch) or runner.eager for event in plain.events):
-        raise UsageError(
+        raise NoKernelError(
             f"{runner.name} launched no Triton kernel",
             "A target launches its kernels when called, or returns the callable that does.",
         )

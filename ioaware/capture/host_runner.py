@@ -234,9 +234,11 @@ class HostRunner:
         return run
 
     def _work(self, run: HostRun, interceptor: Interceptor, index_data: IndexData | None) -> None:
-        def operator(name: str, read_bytes: Any, write_bytes: Any, flops: Any) -> CapturedOperator:
+        def operator(name: str, read_bytes: Any, write_bytes: Any, products: tuple[Any, str] | None) -> CapturedOperator:
             moved = run.symbols.expression(read_bytes), run.symbols.expression(write_bytes)
-            return CapturedOperator(name, *moved, None if flops is None else run.symbols.expression(flops))
+            if products is None:
+                return CapturedOperator(name, *moved)
+            return CapturedOperator(name, *moved, run.symbols.expression(products[0]), products[1])
 
         def recorded(function: Callable[[], object]) -> object:
             run.events.clear()

@@ -94,13 +94,14 @@ class CapturedLaunch:
 class CapturedOperator:
     """A torch operator, with lower bounds of the bytes it reads and writes.
 
-    `flops` are those of matrix products; None without any.
+    `flops` are those of matrix products, `matmul_type` their element type in MLIR; None without any.
     """
 
     name: str
     read_bytes: Expr
     write_bytes: Expr
     flops: Expr | None = None
+    matmul_type: str = ""
 
 
 Event: TypeAlias = CapturedLaunch | CapturedOperator

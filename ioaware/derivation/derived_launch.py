@@ -81,7 +81,8 @@ def _operator(event: CapturedOperator, values: Mapping[str, int]) -> DerivedLaun
     formulas = Formulas(Count(event.read_bytes), Count(event.write_bytes), zero, products, None, None)
     moved = replace(formulas.traffic(values), atomic_bytes=None)
     flops = None if event.flops is None else value_at(products, values)
-    launch = Launch(event.name, origin="torch", requested=moved, flops=flops, exact=False, notes=(NOTE,))
+    types = (event.matmul_type,) if event.matmul_type else ()
+    launch = Launch(event.name, origin="torch", requested=moved, flops=flops, matmul_types=types, exact=False, notes=(NOTE,))
     return DerivedLaunch(launch, formulas)
 
 

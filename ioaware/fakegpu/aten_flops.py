@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ioaware.fakegpu.storages import strided_tensors
@@ -16,6 +17,27 @@ LEFT, RIGHT = ("mat1", "batch1", "self"), ("mat2", "batch2")
 CONVOLUTIONS = frozenset(
     f"aten::{name}" for name in ("convolution", "_convolution", "cudnn_convolution", "convolution_overrideable")
 )
+
+
+ELEMENTS = {
+    torch.float32: "f32",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float8_e4m3fn: "f8E4M3FN",
+    torch.float8_e5m2: "f8E5M2",
+    torch.int8: "i8",
+}
+"""Names of element types in MLIR."""
+
+
+def operator_products(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], outcome: object) -> tuple[Any, str] | None:
+    """Return the FLOPs of an operator's matrix products and their element type.
+
+    None for an operator without any, or of unknown ones.
+    """
+    flops = operator_flops(func, args, kwargs, outcome)
+    operands = strided_tensors((args, kwargs))
+    return None if flops is None or not operands else (flops, ELEMENTS.get(operands[0].dtype, str(operands[0].dtype)))
 
 
 def operator_flops(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], outcome: object) -> Any | None:

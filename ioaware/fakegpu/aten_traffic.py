@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ioaware.fakegpu.aten_flops import operator_flops
+from ioaware.fakegpu.aten_flops import operator_products
 from ioaware.fakegpu.storages import OperatorMode, storages, strided_tensors
 from ioaware.result import Launch, Traffic
 
@@ -40,10 +40,11 @@ OVERWRITES = frozenset(
 """In-place operators that do not read what they overwrite."""
 
 
-def assumed_launch(operator: str, read_bytes: int, write_bytes: int, flops: int | None) -> Launch:
-    """Return a torch operator as a launch."""
+def assumed_launch(operator: str, read_bytes: int, write_bytes: int, products: tuple[int, str] | None) -> Launch:
+    """Return a torch operator as a launch; `products` are FLOPs and their type."""
     moved = Traffic(read_bytes, write_bytes)
-    return Launch(operator, origin="torch", requested=moved, flops=flops, exact=False, notes=(NOTE,))
+    flops, types = (products[0], (products[1],)) if products else (None, ())
+    return Launch(operator, origin="torch", requested=moved, flops=flops, matmul_types=types, exact=False, notes=(NOTE,))
 
 
 Describe = Callable[[str, Any, Any, Any], Any]
@@ -52,7 +53,7 @@ Describe = Callable[[str, Any, Any, Any], Any]
 class OperatorRecorder(OperatorMode):
     """Append a description of each operator that moves data to `launches`.
 
-    The entry is `describe(name, read_bytes, write_bytes, flops)`.
+    The entry is `describe(name, read_bytes, write_bytes, products)`.
 
     An operator made of Triton kernels is counted as those kernels, which append themselves.
     """
@@ -70,8 +71,8 @@ class OperatorRecorder(OperatorMode):
         if len(self._launches) == before:
             traffic = operator_traffic(func, args, kwargs or {}, outcome)
             if traffic is not None:
-                flops = operator_flops(func, args, kwargs or {}, outcome)
-                self._launches.append(self._describe(str(func), *traffic, flops))
+                products = operator_products(func, args, kwargs or {}, outcome)
+                self._launches.append(self._describe(str(func), *traffic, products))
         return outcome
 
 

@@ -5,7 +5,7 @@ Needs no GPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -34,8 +34,6 @@ from ioaware.targets.target import Target
 
 SENSITIVE = 0.05
 """A range wider than this share of the number causes a warning."""
-WASTEFUL = 1.25
-"""Sectors over used bytes from which a note says that HBM may carry more."""
 DEFAULT_WARPS = 4
 
 
@@ -276,26 +274,11 @@ def _result(
         "hbm": Traffic(reads, writes),
         "exact": False,
         "launches": tuple(out),
-        "notes": (
-            *derived.notes,
-            *_notes(machine, reads, writes, ranges, simulations, cold=cold, every=every),
-            *_sector_notes(derived.launches),
-        ),
+        "notes": (*derived.notes, *_notes(machine, reads, writes, ranges, simulations, cold=cold, every=every)),
     }
     return Simulated(
         **known, machine=machine.name, cold=cold, simulations=tuple(found), read_range=ranges[0], write_range=ranges[1]
     )
-
-
-def _sector_notes(launches: Sequence[Launch]) -> Iterator[str]:
-    """Yield a note on each launch that wastes sectors, which the replay ignores."""
-    for launch in launches:
-        moved = launch.requested
-        for name in ("read", "write"):
-            used, touched = (getattr(moved, f"{name}{kind}_bytes", None) for kind in ("", "_sector"))
-            if used and touched and touched > WASTEFUL * used:
-                what = f"{launch.kernel} {name}s {used} bytes in sectors of {touched}"
-                yield f"{what}: the replay counts bytes used, and HBM may carry whole sectors"
 
 
 def _sum_served(simulations: Sequence[LaunchSimulation]) -> L1Reads:

@@ -19,7 +19,7 @@ from ioaware.cli import exit_codes
 from ioaware.cli import main as cli
 from ioaware.cli.main import VERBS, run
 from ioaware.cli.options import Settings
-from ioaware.errors import DataError, InconclusiveError, IoawareError, MachineError, UsageError, WriteError
+from ioaware.errors import DataError, InconclusiveError, IoawareError, MachineError, NoKernelError, UsageError, WriteError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -129,7 +129,7 @@ def test_messages_about_wrong_names_list_the_right_ones(
         assert word in shown.err
 
 
-CODES = {UsageError: 2, InconclusiveError: 3, MachineError: 5, WriteError: 5, DataError: 6}
+CODES = {UsageError: 2, NoKernelError: 2, InconclusiveError: 3, MachineError: 5, WriteError: 5, DataError: 6}
 
 
 def test_every_error_class_has_a_code_tested_here() -> None:

@@ -8,7 +8,7 @@ from torch.nn.functional import conv2d, scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from ioaware.fakegpu.aten_flops import operator_flops
+from ioaware.fakegpu.aten_flops import operator_flops, operator_products
 
 
 class Counted(TorchDispatchMode):
@@ -56,3 +56,9 @@ def test_the_gradient_of_attention_has_five_products() -> None:
     q = torch.ones(1, 1, 6, 8, requires_grad=True)
     out = scaled_dot_product_attention(q, q, q)
     assert counted(lambda: out.sum().backward()) == 5 * 2 * 6 * 6 * 8
+
+
+def test_products_have_the_type_of_their_operands() -> None:
+    x = torch.ones(4, 4, dtype=torch.bfloat16)
+    assert operator_products(torch.ops.aten.mm.default, (x, x), {}, x) == (128, "bf16")
+    assert operator_products(torch.ops.aten.add.Tensor, (x, x), {}, x) is None

@@ -137,16 +137,6 @@ def gather(rows=256, device="cuda"):
 """
 
 
-def test_wasted_sectors_are_named() -> None:
-    """The replay counts bytes used: of every eighth element only that."""
-    found = simulate(
-        load_target(f"{SUPPORT}/targets/derived_targets.py:strided"), {"n": 512}, machine=find_machine_or_file("H200")
-    )
-    (said,) = [note for note in found.notes if "whole sectors" in note]
-    assert said.startswith("strided_kernel reads 2048 bytes in sectors of ")
-    assert not [note for note in ioaware.simulate("flash2", **SMALL).notes if "whole sectors" in note]
-
-
 def test_a_loop_that_data_decide_is_refused() -> None:
     with pytest.raises(UsageError, match=r"data decide iterations@derived_targets.py:\d+"):
         ioaware.simulate(f"{SUPPORT}/targets/derived_targets.py:labelled")

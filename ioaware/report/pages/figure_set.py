@@ -15,7 +15,6 @@ from ioaware.report.pages.over_figure import FLOOR, HBM, REQUESTED, SECTORS, ove
 from ioaware.report.pages.time_floors import Rates, time_floor
 from ioaware.report.svg.bars import Bar, BarFigure
 from ioaware.result import Launch
-from ioaware.simulation.simulate import WASTEFUL
 
 MAX_LAUNCH_BARS = 16
 
@@ -31,7 +30,8 @@ class Shown:
 def figures_of(found: Findings) -> Iterator[Shown]:
     """Yield the figures that the findings support, in reading order."""
     simulate = f"ioaware simulate {found.words} --machine {found.machine.name}"
-    yield Shown(side_by_side(found), simulate)
+    if not found.torch_alone:
+        yield Shown(side_by_side(found), simulate)
     grown = over_parameters(found)
     if grown is not None:
         ranges = " ".join(f"--over {one.span}" for one in found.curves)
@@ -63,8 +63,6 @@ def side_by_side(found: Findings) -> BarFigure:
         bars.append(Bar("lower bound of the problem", found.lower_bound_bytes, bytes_text(found.lower_bound_bytes), "neutral"))
     caption = "Requested bytes pass between the L2 and the SMs. What the L2 does not hold passes to HBM. "
     caption += "The whisker is the range over what is unknown of the L2. " if found.simulated else ""
-    if found.hbm_bytes and sectors and requested and sectors > WASTEFUL * requested:
-        caption += "HBM is simulated for the bytes used; whole sectors may make it more. "
     caption += f"Not simulated: {found.why_not_simulated}. " if found.why_not_simulated else ""
     caption += "A dash stands for a number that depends on data." if any(bar.value is None for bar in bars) else ""
     return BarFigure("bytes", "Bytes, side by side", caption.strip(), tuple(bars))

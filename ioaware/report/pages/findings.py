@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from triton.backends.compiler import GPUTarget
 
@@ -16,7 +17,7 @@ from ioaware.cases import CASES
 from ioaware.derivation.annotated_source import AnnotatedSource
 from ioaware.derivation.derive import derive
 from ioaware.derivation.derived import Derived
-from ioaware.errors import UsageError
+from ioaware.errors import NoKernelError, UsageError
 from ioaware.machine import Machine
 from ioaware.measurement.time_bounds import with_flops
 from ioaware.prediction import predict
@@ -85,6 +86,11 @@ class Findings:
     def derived(self) -> Derived:
         """The derived result."""
         return self.source.result
+
+    @property
+    def torch_alone(self) -> bool:
+        """Whether no Triton kernel runs, as in an eager model."""
+        return all(one.origin == "torch" for one in self.derived.launches)
 
     @property
     def rates(self) -> Rates | None:
@@ -185,7 +191,7 @@ def find(
     simulated is reported with the reason.
     """
     progress(f"deriving {target.name}")
-    derived = derive(target, params, gpu=gpu, autotune=autotune, data=data)
+    derived, eager = _derived(target, params, gpu=gpu, autotune=autotune, data=data)
     spans = spans_of(derived, over)
     progress(f"simulating it on {machine.name}")
     simulated, why = None, ""
@@ -220,9 +226,17 @@ def find(
         seconds = SIMULATED_SECONDS / len(curves)
         curves = [simulated_along(one, partial(simulate_at, one.span.name), seconds, progress) for one in curves]
     source = AnnotatedSource.of(derived)
-    captured = capture(target, target.resolve(params), autotune=autotune, gpu=gpu)
+    captured = capture(target, target.resolve(params), autotune=autotune, gpu=gpu, eager=eager)
     shared = shared_lines(captured, gpu)
     return Findings(words, source, machine, simulated, why, bound_at({}), tuple(curves), measured, shared)
+
+
+def _derived(target: Target, params: Mapping[str, ParamValue], **how: Any) -> tuple[Derived, bool]:
+    """Return the derivation, and whether torch's operators alone run."""
+    try:
+        return derive(target, params, **how), False
+    except NoKernelError:
+        return derive(target, params, eager=True, **how), True
 
 
 def _key(tuning: Mapping[str, ParamValue]) -> tuple[tuple[str, ParamValue], ...]:

@@ -91,6 +91,10 @@ def _headline(found: Findings) -> str:
     requested = derived.requested.total_bytes if derived.requested else None
     if requested is None:
         return "How many bytes the kernels request depends on data; the formulas name what decides it."
+    if found.torch_alone:
+        least = found.launch_by_launch_ns
+        time = f" One after the other, they take at least {time_text(least)}." if least else ""
+        return f"No Triton kernel runs.{_beside(derived, '')}{time}"
     parts = [f"The kernels request {bytes_text(requested)}"]
     if found.compulsory_bytes:
         parts.append(f", {times_text(requested / found.compulsory_bytes)} the compulsory {bytes_text(found.compulsory_bytes)}")
@@ -102,26 +106,30 @@ def _headline(found: Findings) -> str:
     return "".join(parts) + "." + _beside(derived)
 
 
-def _beside(derived: Derived) -> str:
+def _beside(derived: Derived, start: str = "Beside them, ") -> str:
     """Return a sentence on torch's own operators; empty without any."""
     assumed, own = derived.assumed, sum(one.origin == "torch" for one in derived.launches)
     if assumed is None or assumed.total_bytes is None:
         return ""
     operators = "1 operator of torch moves" if own == 1 else f"{own} operators of torch move"
-    return f" Beside them, {operators} at least {bytes_text(assumed.total_bytes)}."
+    return f" {start}{operators} at least {bytes_text(assumed.total_bytes)}."
 
 
 def _numbers(found: Findings) -> Iterator[dict[str, str]]:
     derived = found.derived
     requested = derived.requested.total_bytes if derived.requested else None
-    yield {
-        "name": "requested",
-        "value": "data decide" if requested is None else bytes_text(requested),
-        "what": "between the L2 and the SMs",
-    }
+    if not found.torch_alone:
+        yield {
+            "name": "requested",
+            "value": "data decide" if requested is None else bytes_text(requested),
+            "what": "between the L2 and the SMs",
+        }
+    elif derived.assumed:
+        moved = bytes_text(derived.assumed.total_bytes)
+        yield {"name": "torch's operators", "value": moved, "what": "assumed: inputs read once, outputs written once"}
     if found.hbm_bytes is not None:
         yield {"name": "HBM, simulated", "value": bytes_text(found.hbm_bytes), "what": f"on {found.machine.name}"}
-    if found.compulsory_bytes is not None:
+    if found.compulsory_bytes is not None and not found.torch_alone:
         yield {"name": "compulsory", "value": bytes_text(found.compulsory_bytes), "what": "inputs and outputs once"}
     if found.floor.time_ns:
         yield {
@@ -138,6 +146,8 @@ def _sections(found: Findings) -> list[tuple[str, str]]:
     measured = [("measured", "Measured")] if found.measured else []
     over = [("over", "Over parameters")] if any(one.points for one in found.curves) else []
     roof = [("roofline", "Roofline")] if found.rates and found.derived.flops else []
+    if found.torch_alone:
+        return [("time", "Time"), *several]
     return [
         ("bytes", "Bytes"),
         ("hot", "Hot lines"),
@@ -156,7 +166,7 @@ def _floors(found: Findings) -> Iterator[list[dict[str, Any]]]:
         ("any kernel that does this work: compulsory bytes", found.floor),
         (f"these launches: HBM bytes simulated on {found.machine.name}", found.simulated_floor),
     )
-    for name, floor in rows[: 1 if found.hbm_bytes is None else 2]:
+    for name, floor in () if found.torch_alone else rows[: 1 if found.hbm_bytes is None else 2]:
         yield [
             cell(name),
             cell(floor.binds or "unknown"),

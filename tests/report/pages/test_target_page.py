@@ -11,10 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import click
 import pytest
 from sympy import Integer, Symbol
 
 from ioaware.analysis.ir import Access, Count, KernelTraffic
+from ioaware.cli.options import Settings
+from ioaware.cli.target_report import findings_of
 from ioaware.derivation.annotated_source import AnnotatedSource
 from ioaware.derivation.derived import Derived
 from ioaware.derivation.launch_formulas import Formulas
@@ -193,3 +196,21 @@ def test_a_products_least_time_is_that_of_its_arithmetic() -> None:
     page = render(target_page(given))
     assert "arithmetic in 1, bytes at HBM in 1" in page
     assert "2 operators of torch move at least 2 GB" in page
+
+
+def test_a_model_of_torch_operators_alone_has_a_page(tmp_path: Path) -> None:
+    """It shows no bytes of kernels, formulas or source, for there are none."""
+    path = tmp_path / "model.py"
+    path.write_text(
+        "import torch\n"
+        "def layer(rows: int = 64, width: int = 32, device: str = 'cuda'):\n"
+        "    layer = torch.nn.Linear(width, width, device=device, dtype=torch.float16)\n"
+        "    x = torch.ones(rows, width, device=device, dtype=torch.float16)\n"
+        "    return lambda: layer(x)\n"
+    )
+    with click.Context(click.Command("report"), obj=Settings(quiet=True)):
+        found = findings_of(f"{path}:layer", {}, config={})
+    page = render(target_page(found))
+    assert found.launch_floors[0].flops_ns == pytest.approx(2 * 64 * 32 * 32 / 989e3, rel=1e-6)
+    assert "No Triton kernel runs. 1 operator of torch moves at least" in page
+    assert not [name for name in ("bytes", "formulas", "source") if f'id="{name}"' in page]
