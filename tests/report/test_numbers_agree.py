@@ -1,0 +1,80 @@
+"""A number is the same wherever a committed page shows it.
+
+Compared are sentences, tables, figures and their data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+from tests.support.page_data import page_data
+
+REPORTS = ROOT / "reports"
+ATTENTION = REPORTS / "h200" / "report.html"
+TARGETS = sorted(path for path in REPORTS.glob("*/report.html") if 'id="hot"' in path.read_text(encoding="utf-8"))
+
+
+def plain(html: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html)).split())
+
+
+def between(page: str, start: str, end: str) -> str:
+    return page.partition(start)[2].partition(end)[0]
+
+
+def rows(page: str, label: str) -> list[list[str]]:
+    """Return the texts of the cells of the table with this label."""
+    table = between(between(page, f'aria-label="{label}"', "</table>"), "<tbody>", "</tbody>")
+    return [[plain(one) for one in re.findall(r"<td.*?>(.*?)</td>", row, re.DOTALL)] for row in table.split("</tr>")[:-1]]
+
+
+def numbers(page: str) -> dict[str, str]:
+    """Return the large numbers of a page by name."""
+    found = between(page, '<dl class="numbers', "</dl>")
+    values, names = re.findall(r"<dd>(.*?)</dd>", found), re.findall(r"<dt>(.*?)</dt>", found)
+    return dict(zip(map(unescape, names), map(unescape, values), strict=True))
+
+
+def test_the_attention_page() -> None:
+    page = ATTENTION.read_text(encoding="utf-8")
+    shown, text = numbers(page), plain(between(page, "<main", "</main>"))
+    libraries = rows(page, "Third-party kernels by library")
+    equal, totals = (sum(int(row[column]) for row in libraries) for column in (3, 2))
+    assert shown["sector totals equal to the last sector"] == f"{equal} of {totals}"
+    reads = next(row for row in rows(page, "Accuracy over all kernels") if row[0] == "HBM reads")
+    assert shown["median error of simulated HBM reads"] == reads[2]
+    assert f"of {reads[1]} launches and calls in steady state; 95 % of them within {reads[3]}" in text
+    counts = {
+        name: int(count)
+        for name, count in re.findall(r">([^<>]*) \((\d+)\)</li>", between(page, 'id="agreement"', "</figure>"))
+    }
+    assert len(counts) == 5
+    drawn = Counter(row[2] for row in page_data(page)["agreement"]["rows"] if row[1] == 0)
+    assert {name: drawn[f"{name} ({count})"] for name, count in counts.items()} == counts
+    systems = len(re.findall(r'<details class="system"', page))
+    assert f"{systems} systems:" in text
+    (lost, raced) = re.findall(r"At (\d+) of (\d+) points", text)[0]
+    race = rows(page, "Speed against the best other back end")
+    assert (int(lost), int(raced)) == (sum(int(row[7]) for row in race if row[7] != "none"), sum(int(row[4]) for row in race))
+
+
+@pytest.mark.parametrize("path", TARGETS, ids=lambda path: path.parent.name)
+def test_a_targets_page(path: Path) -> None:
+    page = path.read_text(encoding="utf-8")
+    shown, headline = numbers(page), plain(between(page, '<p class="headline">', "</p>"))
+    bars = [text for _, _, text in page_data(page)["bytes"]["rows"]]
+    for name, value in shown.items():
+        if name == "requested":
+            assert f"request {value}," in headline or value == "data decide"
+            assert value == "data decide" or any(text.startswith(value) for text in bars)
+        elif name in ("HBM, simulated", "compulsory"):
+            assert value in headline
+            assert any(text.startswith(value) for text in bars)
+        else:
+            assert value in [row[-1] for row in rows(page, "Least times")]
