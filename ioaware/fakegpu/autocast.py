@@ -36,8 +36,17 @@ OUTSIDE_OF_THE_HEADER = {
 
 They stand beside the lists that all devices share.
 """
-APPENDED_DTYPE = {"norm.Scalar": "ScalarOpt_dtype", "norm.ScalarOpt_dim": "ScalarOpt_dim_dtype"}
-"""Overloads that run as another one, which takes the type of the result."""
+APPENDED_DTYPE = {
+    "norm.Scalar": "ScalarOpt_dtype",
+    "norm.ScalarOpt_dim": "ScalarOpt_dim_dtype",
+    "norm.names_ScalarOpt_dim": "names_ScalarOpt_dim_dtype",
+}
+"""Overloads that run as another one, which takes the type of the result.
+
+Not every release of torch registers the one with names.
+"""
+NOT_ON_THE_CPU = {"_cudnn_rnn"}
+"""Operators of torch built with CUDA that no tensor on the CPU reaches."""
 
 _casts: dict[int, tuple[Any, Any]] = {}
 """Parameters and their casts, until the outermost region ends.
@@ -118,7 +127,8 @@ def policies() -> dict[str, str]:
     text = HEADER.read_text() if HEADER.exists() else ""
     for policy, body in re.findall(r"#define AT_FORALL_(LOWER_PRECISION_FP|FP32\w*|PROMOTE)\(_\)((?:.*\\\n)*.*)", text):
         found |= {".".join(filter(None, name)): policy for name in re.findall(r"\b_\((\w+)(?:, *(\w+))?\)", body)}
-    registered = {name.removeprefix("aten::") for name in native._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")}
+    named = native._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")
+    registered = {name.removeprefix("aten::") for name in named} - NOT_ON_THE_CPU
     if unknown := registered - found.keys():
         raise UsageError(
             f"what autocast does to {', '.join(sorted(unknown)[:3])} in torch {torch.__version__} is not known here",

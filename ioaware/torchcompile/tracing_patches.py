@@ -15,6 +15,7 @@ import torch
 import torch.autograd as autograd
 import torch.autograd.graph as _graph
 from torch._guards import TracingContext
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch._subclasses.meta_utils import MetaTensorDescriber
 
@@ -65,6 +66,7 @@ def let_the_gpu_answer(patches: Patches, stand_in: StandIn, phase: Phase) -> Non
         patches.set(interface, name, staticmethod(partial(_answer, value)))
     patches.set(interface.Worker, "get_device_properties", staticmethod(partial(_answer, properties)))
     patches.set(torch.cuda, "_lazy_init", lambda: None)
+    patches.set(fake_tensor, "init_gpu_context", partial(_answer, None))  # which would look for a driver
     patches.set(FakeTensor, "__getitem__", _item)
     patches.set(autograd, "_engine_run_backward", graph._engine_run_backward)  # the modes stay aside
     patches.set(FakeTensorMode, "avoid_device_init", property(lambda _: True))  # pyright: ignore[reportUnknownLambdaType]

@@ -82,11 +82,20 @@ def test_a_weight_is_cast_once_in_a_region(cached: bool, casts: int) -> None:
 
 def test_every_operator_of_the_installed_torch_has_a_policy() -> None:
     registered = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")
-    assert {f"aten::{name}" for name in policies()} == set(registered)
+    assert {f"aten::{name}" for name in policies()} == {name for name in registered if name != "aten::_cudnn_rnn"}
     assert len(registered) > 100
     assert policies()["mm"] == "LOWER_PRECISION_FP"
     assert policies()["softmax.int"] == "FP32_SET_OPT_DTYPE"
     assert policies().keys() >= OUTSIDE_OF_THE_HEADER.keys()
+
+
+def test_a_torch_built_with_cuda_has_more_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that PyTorch 2.11 registers only in its builds with CUDA."""
+    registered = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")
+    with_cuda = [*registered, "aten::_cudnn_rnn", "aten::norm.names_ScalarOpt_dim"]
+    monkeypatch.setattr(torch._C, "_dispatch_get_registrations_for_dispatch_key", lambda _: with_cuda)
+    assert policies()["norm.names_ScalarOpt_dim"] == "APPEND_DTYPE"
+    assert "_cudnn_rnn" not in policies()
 
 
 N = 64

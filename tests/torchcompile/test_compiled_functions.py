@@ -207,3 +207,13 @@ def test_a_torch_without_guard_marks_is_derived_alike(monkeypatch: pytest.Monkey
     derived = ioaware.derive(targets.rms_norm)
     assert derived.requested is not None
     assert derived.requested.write_bytes == N * WORD
+
+
+def test_a_torch_built_with_cuda_needs_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a build looks for a driver when it makes a fake tensor on a GPU."""
+
+    def no_driver(device: Any) -> None:
+        raise RuntimeError(f"Found no NVIDIA driver on your system: {device}")
+
+    monkeypatch.setattr("torch._subclasses.fake_tensor.init_gpu_context", no_driver)
+    assert ioaware.derive(targets.softmax).exact
