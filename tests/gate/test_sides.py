@@ -48,14 +48,14 @@ def answer(row: Any) -> bytes:
 def test_a_target_is_derived_in_a_process_of_this_package(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker(output=answer(document()))
     monkeypatch.setattr(sides.subprocess, "run", worker)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["/one", "/two"]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["/one", "/with a space"]))
     ((row,),) = rows_of_sides(["add.py:add"], REQUEST)
     assert row.target == "add.py:add"
     assert worker.command[:4] == [sys.executable, "-P", "-m", "ioaware.gate.side_worker"]
     question = {"target": "add.py:add", "params": {"n": "4"}, "gpu": "cuda:80", "config": {"BLOCK": "64"}, "moved": None}
     assert [json.loads(text) for text in worker.command[4:]] == [question]
     package = str(Path(ioaware.__file__).resolve().parents[1])
-    assert worker.options["env"]["PYTHONPATH"] == os.pathsep.join([package, "/one", "/two"])
+    assert worker.options["env"]["PYTHONPATH"] == os.pathsep.join([package, "/one", "/with a space"])
     assert worker.options["env"]["PATH"] == os.environ["PATH"]
     assert {name: worker.options[name] for name in ("cwd", "timeout", "capture_output", "check")} == {
         "cwd": Path.cwd(), "timeout": 7.0, "capture_output": True, "check": False,
