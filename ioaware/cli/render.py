@@ -61,6 +61,9 @@ def result_text(result: Result, *, verbose: bool = False) -> Iterator[Renderable
     if result.launches:
         yield _launches(result)
         yield Text("")
+    if named := list(_parameters(result)):
+        yield facts(named)
+        yield Text("")
     yield facts(_totals(result))
     if verbose:
         yield from _details(result)
@@ -69,6 +72,13 @@ def result_text(result: Result, *, verbose: bool = False) -> Iterator[Renderable
         yield Text("")
     for remark in dict.fromkeys(remarks):
         yield Text(printable(f"note: {remark}"))
+
+
+def _parameters(result: Result) -> Iterator[Row]:
+    """Yield the arguments of launches that are parameters of a module."""
+    named = [(launch.kernel, *pair) for launch in result.launches for pair in (launch.parameters or {}).items()]
+    for kernel, argument, name in dict.fromkeys(named):
+        yield kernel, argument, f"is {name}"
 
 
 def _details(result: Result) -> Iterator[RenderableType]:

@@ -22,8 +22,7 @@ from ioaware.derivation.derived_launch import DerivedLaunch, derive_event, launc
 from ioaware.derivation.launch_additions import cross_check, with_counters, with_index_data, with_resources
 from ioaware.derivation.launch_formulas import Formulas, add_up
 from ioaware.environment import software_environment
-from ioaware.errors import UsageError
-from ioaware.fakegpu.autotuning import GENERATED, TUNED, Override
+from ioaware.fakegpu.autotuning import TUNED, Override, chooses, no_choice_error
 from ioaware.result import ParamValue, Traffic, total
 from ioaware.symints.guards import param_facts
 from ioaware.targets.module_state import module_state_restored
@@ -91,11 +90,8 @@ def _derive_launches(
         start = code.start if machine_code else None
         captured = capture(target, values, autotune=autotune, gpu=gpu, refused=refused, eager=eager, on_launches=start)
         chosen = [name for name, value in autotune.items() if not isinstance(value, Override)]
-        if chosen and not any(TUNED in note or GENERATED in note for launch in captured.launches for note in launch.notes):
-            raise UsageError(
-                f"{target.name} launches no autotuned kernel, so {', '.join(chosen)} cannot be chosen",
-                "Leave --config out.",
-            )
+        if chosen and not chooses(note for launch in captured.launches for note in launch.notes):
+            raise no_choice_error(target.name, chosen)
         facts = param_facts(captured.validity.conditions if captured.validity else ())
         given_values = {**captured.values, **data}
         parts = [derive_event(event, captured, gpu, facts, given_values) for event in captured.events]

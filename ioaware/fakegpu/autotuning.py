@@ -5,7 +5,7 @@ It is the user's, or the first after pruning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +73,19 @@ def configuration_values(values: Mapping[str, Any]) -> dict[str, ParamValue]:
     """Return the values of a configuration that a record can hold, defaults left out."""
     plain = {name: value for name, value in values.items() if isinstance(value, (int, float, str))}
     return {name: value for name, value in plain.items() if (name, value) != ("num_ctas", 1)}
+
+
+def chooses(notes: Iterable[str]) -> bool:
+    """Return whether the notes of launches name the configuration of one of them."""
+    return any(TUNED in note or GENERATED in note for note in notes)
+
+
+def no_choice_error(target: str, chosen: Iterable[str]) -> UsageError:
+    """Return the error for values of a configuration where no kernel has a choice."""
+    return UsageError(
+        f"{target} launches no autotuned kernel, so {', '.join(chosen)} cannot be chosen",
+        "Leave --config out.",
+    )
 
 
 def _required_of(kernel: str, required: Mapping[str, Any]) -> dict[str, Any]:

@@ -103,6 +103,7 @@ def cuda_on_cpu() -> Generator[StandIn]:
         for name, value in _torch_cuda(stand_in).items():
             if hasattr(torch.cuda, name):
                 patches.set(torch.cuda, name, value)
+        patches.set(_Tensor, "record_stream", _always(None))  # its stream is not torch's
         for name, value in _torch_accelerator().items():
             if hasattr(torch.accelerator, name):
                 patches.set(torch.accelerator, name, value)
@@ -140,7 +141,6 @@ FAKE_RESULTS: dict[Any, Any] = {
     _Tensor.is_cpu.__get__: False,
     _Tensor.device.__get__: CUDA,
     _Tensor.get_device: CUDA.index,
-    _Tensor.record_stream: None,
 }
 SAME_TENSOR = frozenset({_Tensor.cuda, _Tensor.pin_memory})
 
@@ -230,7 +230,11 @@ class _Stream:
 
     def _nothing(self, *_: Any, **__: Any) -> None: ...
 
-    record = synchronize = wait = wait_stream = wait_event = record_event = _nothing
+    record = synchronize = wait = wait_stream = wait_event = _nothing
+
+    def record_event(self, event: _Stream | None = None) -> _Stream:
+        """Return the event, or a new one."""
+        return event or _Stream()
 
     def query(self) -> bool:
         """Return True: all work is complete."""

@@ -1,21 +1,34 @@
 """Seed the random numbers that host code draws from Python and NumPy.
 
-Every run of the host function then draws the same ones. Generators without a seed are seeded too.
+Every run of the host function then draws the same ones. Generators without a seed are seeded too, and bytes of the operating
+system, as `secrets` and `uuid` take them, come from a seeded generator.
 """
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Generator
+import secrets
+import sys
+import uuid
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+import triton
 from numpy.random import bit_generator
 
 from ioaware._monkeypatch import Patches
 
 _numpy: Any = np.random
+_random: Any = random
+DRAWING = frozenset({random.__file__, secrets.__file__, uuid.__file__})
+"""Files whose functions draw bytes of the operating system for their caller."""
+LIBRARIES = tuple(str(Path(str(module.__file__)).parent) + os.sep for module in (torch, triton))
+"""Folders of libraries that name temporary files by random bytes."""
 
 
 class HostRandom:
@@ -24,6 +37,7 @@ class HostRandom:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._made_generator = False
+        self._system = random.Random(seed)  # noqa: S311 - no secret
         random.seed(seed)
         _numpy.seed(seed)
         self._states = _states()
@@ -37,6 +51,16 @@ class HostRandom:
         """Return bits for a generator that has no seed."""
         self._made_generator = True
         return random.Random(self._seed).getrandbits(bits)  # noqa: S311 - no secret
+
+    def system_bytes(self, plain: Callable[[int], bytes], count: int) -> bytes:
+        """Return bytes of a seeded generator to host code, those of `plain` to libraries."""
+        caller: Any = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+        while caller.f_back is not None and caller.f_code.co_filename in DRAWING:
+            caller = caller.f_back
+        if caller.f_code.co_filename.startswith(LIBRARIES):
+            return plain(count)
+        self._made_generator = True
+        return self._system.randbytes(count)
 
 
 @contextmanager
@@ -56,6 +80,13 @@ def seeded_host_random(seed: int) -> Generator[HostRandom]:
         with Patches() as patches:
             patches.set(random.Random, "seed", seed_generator)
             patches.set(bit_generator, "randbits", drawn.entropy)
+            plain_bytes: Any = os.urandom
+
+            def system_bytes(count: int) -> bytes:
+                return drawn.system_bytes(plain_bytes, count)
+
+            for owner, name in ((os, "urandom"), (_random, "_urandom")):
+                patches.set(owner, name, system_bytes)
             yield drawn
     finally:
         random.setstate(before)

@@ -1,13 +1,14 @@
 """Put back what host code sets for the whole process.
 
-These are default type and device, precision, gradients and autocast.
+These are default type and device, precision, gradients, autocast, and environment variables.
 
 Why: the host function runs several times, and after it other targets. Each run must see what the first one saw.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+import os
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -48,6 +49,7 @@ def _settings() -> list[tuple[Callable[[], Any], Callable[[Any], Any]]]:
         (_torch.is_grad_enabled, _torch.set_grad_enabled),
         (_torch.get_deterministic_debug_mode, _torch.set_deterministic_debug_mode),
         (_torch.is_autocast_cache_enabled, _torch.set_autocast_cache_enabled),
+        (lambda: dict(os.environ), _set_environment),
         *(
             (partial(read, device), partial(write, device))
             for read, write in (
@@ -68,6 +70,13 @@ def _setter(read: Callable[[], Any], write: Callable[[Any], Any]) -> Callable[[]
             write(before)
 
     return restore
+
+
+def _set_environment(variables: Mapping[str, str]) -> None:
+    """Make these the environment variables of the process."""
+    for name in os.environ.keys() - variables.keys():
+        del os.environ[name]
+    os.environ.update(variables)
 
 
 def _default_device() -> Any:

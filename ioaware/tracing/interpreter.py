@@ -56,15 +56,17 @@ COMPILER_OF_KERNELS: Any = _code_generator
 It copies the language's `min` and `max` on import.
 """
 
-LaunchContext = Callable[[str, tuple[int, ...], tuple[str, ...]], AbstractContextManager[None]]
+LaunchContext = Callable[[str, tuple[int, ...], tuple[str, ...], Mapping[str, Any]], AbstractContextManager[None]]
 """Context manager around the programs of a launch.
 
-Called with the kernel's name, its grid and notes.
+Called with the kernel's name, its grid, notes and arguments by name.
 """
 
 
-def _no_context(kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> AbstractContextManager[None]:
-    del kernel, grid, notes
+def _no_context(
+    kernel: str, grid: tuple[int, ...], notes: tuple[str, ...], arguments: Mapping[str, Any]
+) -> AbstractContextManager[None]:
+    del kernel, grid, notes, arguments
     return nullcontext()
 
 
@@ -183,7 +185,8 @@ class _Session:
         sizes: Any = grid(dict(bound.arguments)) if callable(grid) else grid
         shape = tuple(map(int, sizes))
         notes, self.notes = self.notes, ()
-        with _without_warnings(), self._translation(), self.around(kernel.fn.__name__, shape, notes), self._language():
+        around = self.around(kernel.fn.__name__, shape, notes, bound.arguments)
+        with _without_warnings(), self._translation(), around, self._language():
             values = {
                 name: _constant(value) if _is_constexpr(signature.parameters[name]) else self._argument(kernel, name, value)
                 for name, value in bound.arguments.items()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,10 +15,12 @@ from typing import Any
 import torch
 
 from ioaware.capture.host_state import host_state_restored
+from ioaware.capture.parameter_names import ParameterNames
 from ioaware.case import Work
 from ioaware.environment import software_environment
 from ioaware.errors import IoawareError, UsageError
 from ioaware.fakegpu.aten_traffic import OperatorRecorder
+from ioaware.fakegpu.autotuning import chooses, no_choice_error
 from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.fake_cuda import StandIn, cuda_on_cpu
 from ioaware.fakegpu.host_random import seeded_host_random
@@ -88,7 +90,14 @@ def trace(
             recording = tracer.record(work.run)
         check = _check(work, recording.output)
         notes = (*stand_in.notes, *_placeholder_notes(work), *_check_notes(check))
+    _refuse_without_choice(target.name, autotune or {}, recording.launches)
     return _result(target, values, recording, check, notes)
+
+
+def _refuse_without_choice(target: str, autotune: Mapping[str, ParamValue], launches: Sequence[Launch]) -> None:
+    """Raise `UsageError` for values of a configuration where no kernel has a choice."""
+    if autotune and not chooses(note for launch in launches for note in launch.notes):
+        raise no_choice_error(target, autotune)
 
 
 class Tracer:
@@ -101,6 +110,7 @@ class Tracer:
         self._eager = eager
         self._progress = progress
         self._observer = observer
+        self._names = ParameterNames()
         self.launches: list[Launch] = []
 
     @contextmanager
@@ -135,12 +145,15 @@ class Tracer:
         return Recording(self.launches, memory.extra_bytes(output), output)
 
     @contextmanager
-    def launch(self, kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> Generator[None]:
+    def launch(
+        self, kernel: str, grid: tuple[int, ...], notes: tuple[str, ...], arguments: Mapping[str, Any]
+    ) -> Generator[None]:
         """Count a launch, whose programs run inside the block."""
-        counter = ByteCounter()
+        counter, names = ByteCounter(), self._names.of(arguments) or None
         with count_accesses(counter, self._observer):
             yield
-        self.launches.append(Launch(kernel, grid, requested=counter.traffic(), flops=counter.flops, notes=notes))
+        moved = counter.traffic()
+        self.launches.append(Launch(kernel, grid, requested=moved, flops=counter.flops, notes=notes, parameters=names))
 
 
 @contextmanager

@@ -54,6 +54,9 @@ def derive_target(targets: ModuleType, name: str, *, machine_code: bool = False,
         ("own_autotuner", 1, "4*n"),
         ("operator_with_a_fake", 1, "4*n"),
         ("operator_for_cuda", 2, "8*n"),
+        ("on_another_stream", 2, "8*n"),
+        ("counted_in_the_environment", 1, "4*n"),
+        ("named_by_the_system", 1, "4*n"),
     ],
 )
 def test_every_launch_is_derived(targets: ModuleType, name: str, launches: int, reads: str) -> None:
@@ -63,6 +66,14 @@ def test_every_launch_is_derived(targets: ModuleType, name: str, launches: int, 
         assert result.requested is not None
         assert result.requested.read_formula == reads
         assert sum(launch.origin == "triton" for launch in result.launches) == launches
+
+
+def test_random_bytes_of_the_system_are_not_exact(targets: ModuleType) -> None:
+    """They are the same in each run, and a note says that they decide the launches."""
+    results = [derive_target(targets, "drawn_from_the_system") for _ in range(2)]
+    assert len({len(result.launches) for result in results}) == 1
+    assert not any(result.exact for result in results)
+    assert any("random numbers" in note for note in results[0].notes)
 
 
 @pytest.mark.parametrize(("name", "launches"), [("opaque_state", 2), ("opaque_failure", 1)])

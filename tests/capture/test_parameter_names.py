@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from io import StringIO
 
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -13,6 +15,7 @@ from rich.console import Console
 import ioaware
 from ioaware.capture.parameter_names import ParameterNames
 from ioaware.cli.formula_tables import derived_text
+from ioaware.cli.render import result_text
 from ioaware.result import Result
 from ioaware.result_file import decode, encode
 
@@ -58,10 +61,17 @@ def parameters(result: Result) -> list[dict[str, str]]:
     return [dict(launch.parameters or {}) for launch in result.launches if launch.origin == "triton"]
 
 
-def test_a_module_s_parameters_have_their_own_names() -> None:
-    result = ioaware.derive(Twice(48), torch.zeros(4, 48))
+@pytest.mark.parametrize("verb", [ioaware.derive, ioaware.trace])
+def test_a_module_s_parameters_have_their_own_names(verb: Callable[..., Result]) -> None:
+    result = verb(Twice(48), torch.zeros(4, 48))
     expected = [f"layers.{layer}.{name}" for layer in (0, 1) for name in ("weight", "shift")]
     assert [one["weight"] for one in parameters(result)] == expected
+
+
+def test_a_trace_shows_the_names() -> None:
+    console = Console(file=StringIO(), width=200)
+    console.print(*result_text(ioaware.trace(in_a_function)))
+    assert "weight is model.shift" in " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
 
 
 def test_a_function_s_model_is_named_as_in_its_code() -> None:

@@ -49,6 +49,7 @@ def doubled(n: int = 100):
         *("kept_kernel", "registers", "wrapped", "own_autotuner", "operator_with_a_fake", "operator_for_cuda"),
         *("optional_bias", "kept_by_an_object", "launched_from_threads"),
         *("converted_twice", "converted_back", "tied_and_converted"),
+        *("on_another_stream", "counted_in_the_environment", "drawn_from_the_system"),
     ],
 )
 def test_traced_bytes_equal_derived_ones(name: str) -> None:
@@ -66,6 +67,14 @@ def test_what_host_code_keeps_reaches_no_later_run() -> None:
     results = [verb(f"{TARGETS}:kept_by_an_object", n=100) for verb in (ioaware.trace, ioaware.derive, ioaware.trace)]
     reads = [result.requested.read_bytes for result in results if result.requested]
     assert reads == [4 * (64 + 100)] * 3
+
+
+def test_a_configuration_needs_a_choice() -> None:
+    """As in a derivation; the kernel's own constexpr is none."""
+    for verb in (ioaware.derive, ioaware.trace):
+        with pytest.raises(UsageError, match="launches no autotuned kernel, so BLOCK cannot be chosen"):
+            verb(f"{TARGETS}:wrapped", config={"BLOCK": 32})
+        assert "BLOCK=128" in verb(f"{TARGETS}:own_autotuner", config={"BLOCK": 128}).launches[-1].notes[0]
 
 
 def test_a_pointer_into_a_tensor_is_checked_against_its_storage() -> None:

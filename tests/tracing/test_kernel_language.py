@@ -281,7 +281,7 @@ def test_a_subclass_of_the_autotuner_runs_one_configuration() -> None:
     notes: list[tuple[str, ...]] = []
 
     @contextmanager
-    def remember(_kernel: str, _grid: tuple[int, ...], more: tuple[str, ...]) -> Generator[None]:
+    def remember(_kernel: str, _grid: tuple[int, ...], more: tuple[str, ...], _arguments: object) -> Generator[None]:
         notes.append(more)
         yield
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import os
+import secrets
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -449,3 +452,30 @@ def tensor_as_constant(n: int = 1000):
     out = torch.empty_like(x)
     unused_constant_kernel[(triton.cdiv(n, 64),)](x, out, n, x, BLOCK=64)
     return out
+
+
+def on_another_stream(n: int = 1000):
+    stream, x = torch.cuda.Stream(), ones(n)
+    with torch.cuda.stream(stream):
+        y = scale(x)
+    x.record_stream(stream)
+    stream.record_event().wait(torch.cuda.current_stream())
+    return scale(y)
+
+
+def counted_in_the_environment(n: int = 1000):
+    """A launch more for each earlier call."""
+    os.environ["IOAWARE_TEST_CALLS"] = "x" + os.environ.get("IOAWARE_TEST_CALLS", "")
+    for _ in os.environ["IOAWARE_TEST_CALLS"]:
+        scale(ones(n))
+
+
+def drawn_from_the_system(n: int = 1000):
+    for _ in range(1 + secrets.randbelow(2) + uuid.uuid4().bytes[0] % 2 + os.urandom(1)[0] % 2):
+        scale(ones(n))
+
+
+def named_by_the_system(n: int = 1000):
+    """Random bytes that decide no launch."""
+    assert uuid.uuid4().hex
+    return scale(ones(n))
