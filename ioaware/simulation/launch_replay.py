@@ -16,7 +16,7 @@ from ioaware.analysis.ir.loops.access_totals import Programs, unknowns, upper_bo
 from ioaware.simulation.address_blocks import Blocks, Rectangle, choose_blocks
 from ioaware.simulation.cache import ATOMIC, READ, WRITE, Event
 from ioaware.simulation.merge import AccessTouches, merge_events
-from ioaware.simulation.schedule import Schedule, schedule
+from ioaware.simulation.schedule import AgedSm, Schedule, schedule, schedule_by_age
 from ioaware.simulation.streams import Numbers, ReferenceStream, line_touches, reference_streams
 from ioaware.simulation.timeline import Executions, Timeline, Times
 
@@ -37,6 +37,8 @@ MAX_REFINED_EVENTS = 150_000
 At most twice as often.
 """
 MAX_PROGRAMS = 1 << 23
+MAX_AGED = 1 << 15
+"""Most programs whose age on their SM is followed, about a second of a core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +78,16 @@ def replay(
     *,
     known: frozenset[str],
     concurrent: bool = False,
+    aged: AgedSm | None = None,
     skew: float = 0.0,
 ) -> Replay:
     """Place the programs of a launch on `slots`.
 
     Return the addresses and times of its accesses.
 
-    `known` are the arguments whose memory is known. `concurrent`: the kernel is warp-specialised. `skew` delays the first
-    programs evenly, the last by that share of the longest program's duration. Raises `ValueError` for a launch that is too
-    large.
+    `known` are the arguments whose memory is known. `concurrent`: the kernel is warp-specialised. `aged`: each SM serves
+    the oldest of its programs first. `skew` delays the first programs evenly, the last by that share of the
+    longest program's duration. Raises `ValueError` for a launch that is too large.
     """
     placed: list[Touch] = []
     numbers: list[int] = []
@@ -105,7 +108,10 @@ def replay(
     indices = {index.key: axis for index, axis in zip(programs.indices, (width, height, depth), strict=True)}
     timeline = Timeline(placed, indices, concurrent=concurrent)
     delays = np.linspace(0, skew * float(timeline.durations.max(initial=0.0)), slots) if skew else None
-    order = schedule(timeline.durations, slots, delays)
+    if aged is not None and delays is None and slots < timeline.durations.size <= MAX_AGED:
+        order = schedule_by_age(timeline.durations, slots, aged)
+    else:
+        order = schedule(timeline.durations, slots, delays)
     found: list[list[ReferenceStream]] = [[] for _ in placed]
     for one in timeline.executions:
         found[one.touch] += reference_streams(placed[one.touch], one, order)

@@ -6,15 +6,28 @@ A slot takes the next program when its program ends.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from heapq import heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 
 import numpy as np
 from numpy.typing import NDArray
 
+ALMOST = 1 - 1e-6
+"""Share of a program's work at its end: 1 would be the next one's start."""
 Numbers = NDArray[np.int64]
 Times = NDArray[np.float64]
 MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 """Multipliers of the SplitMix64 hash, Steele, Lea and Flood 2014."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgedSm:
+    """SM that serves the oldest of its `programs` first.
+
+    `next_rate` is the rate of a program over that of the next older one.
+    """
+
+    programs: int
+    next_rate: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +40,19 @@ class Schedule:
     start: Times
     slot: Numbers
     wave: Numbers
+    progress: tuple[Times, Times] | None = None
+    """Number of a program plus the share of its work that is done, and the time.
+
+    None where programs advance evenly, a unit of work a unit of time.
+    """
+    durations: Times | None = None
+
+    def times(self, programs: Numbers, work: Times) -> Times:
+        """Return when programs have done so much of their work."""
+        if self.progress is None or self.durations is None:
+            return work + self.start[programs]
+        done = np.minimum(work / np.maximum(self.durations[programs], 1.0), ALMOST)
+        return np.interp(programs + done, *self.progress)
 
     def partitions(self, programs: Numbers) -> Numbers:
         """Return the L2 partitions of these programs' SMs, each as a mask.
@@ -57,3 +83,42 @@ def schedule(durations: Times, slots: int, delays: Times | None = None) -> Sched
         start[number], slot[number] = time, at
         heapreplace(free, (time + duration, at))
     return Schedule(start, slot, wave)
+
+
+def schedule_by_age(durations: Times, slots: int, sm: AgedSm) -> Schedule:
+    """Place programs on SMs that serve older programs first; their mean rate is 1."""
+    sms, count = max(1, slots // sm.programs), durations.size
+    first = min(slots, count)
+    start, slot = np.zeros(count), np.arange(count, dtype=np.int64)
+    left, now = durations.astype(np.float64).copy(), np.zeros(sms)
+    running = [list(range(number, first, sms)) for number in range(sms)]
+    marks: list[list[tuple[float, float]]] = [[(0.0, 0.0)] for _ in range(count)]
+
+    def rates(number: int) -> Times:
+        found = sm.next_rate ** np.arange(len(running[number]))
+        return found * (found.size / found.sum())
+
+    def next_end(number: int) -> tuple[float, int]:
+        return float(now[number] + (left[running[number]] / rates(number)).min()), number
+
+    events = [next_end(number) for number in range(sms) if running[number]]
+    heapify(events)
+    following = first
+    while events:
+        time, number = heappop(events)
+        group = running[number]
+        left[group] -= (time - now[number]) * rates(number)
+        now[number] = time
+        for one in group:
+            marks[one].append((min(ALMOST, 1 - left[one] / max(durations[one], 1.0)), time))
+        last = group.pop(int(np.argmin(left[group])))
+        if following < count:
+            start[following], slot[following] = time, slot[last]
+            marks[following][0] = (0.0, time)
+            group.append(following)
+            following += 1
+        if group:
+            heappush(events, next_end(number))
+    done = np.array([number + share for number, each in enumerate(marks) for share, _ in each])
+    progress = np.maximum.accumulate(done), np.array([time for each in marks for _, time in each])
+    return Schedule(start, slot, np.arange(count) // slots, progress, durations)

@@ -24,10 +24,12 @@ from ioaware.machine import Machine
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.machine.occupancy import Occupancy, l1_bytes, occupancy
 from ioaware.result import Launch, ParamValue, Result, Traffic
+from ioaware.simulation.instruction_bound import next_oldest_rate
 from ioaware.simulation.l1 import L1Shape
 from ioaware.simulation.l1_loads import loads_by_l1
 from ioaware.simulation.l1_replay import L1Reads, l1_reads
 from ioaware.simulation.launch_replay import DataDependentAccess, Replay, replay
+from ioaware.simulation.schedule import AgedSm
 from ioaware.simulation.sequence import LaunchPlan, LaunchTraffic, run
 from ioaware.simulation.simulation_result import LaunchSimulation, Range, Simulated
 from ioaware.targets.target import Target
@@ -143,7 +145,7 @@ def _launches(
             storage[name] = numbers[tensor.storage]
         warps = int(event.options.get("num_warps", DEFAULT_WARPS))
         at_once = occupancy(machine, warps=warps, registers=launch.registers, shared_bytes=launch.shared_bytes or 0)
-        make = _replay(event, captured.values, gpu, at_once.programs, frozenset(storage))
+        make = _replay(event, captured.values, gpu, at_once, frozenset(storage), machine)
         by_l1 = _loads_by_l1(event, captured.values, gpu)
         found.append(_PlannedLaunch(launch, kernel, at_once, warps, LaunchPlan(make, storage), by_l1))
     return found
@@ -158,11 +160,20 @@ def _loads_by_l1(event: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarge
 
 
 def _replay(
-    event: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget, slots: int, known: frozenset[str]
+    event: CapturedLaunch,
+    values: Mapping[str, int],
+    gpu: GPUTarget,
+    at_once: Occupancy,
+    known: frozenset[str],
+    machine: Machine,
 ) -> Callable[[float], Replay]:
     touches, programs = launch_touches(event, values, gpu)
-    concurrent = "ttg.warp_specialize" in first_ir(event, values, gpu).text
-    return lambda skew: replay(event.name, touches, programs, slots, known=known, concurrent=concurrent, skew=skew)
+    text = first_ir(event, values, gpu).text
+    concurrent = "ttg.warp_specialize" in text
+    share = next_oldest_rate(text, machine)
+    aged = AgedSm(at_once.per_sm, share) if share < 1 and at_once.per_sm > 1 else None
+    slots = at_once.programs
+    return lambda skew: replay(event.name, touches, programs, slots, known=known, concurrent=concurrent, aged=aged, skew=skew)
 
 
 def _by_l1(one: _PlannedLaunch, replayed: Replay, machine: Machine) -> L1Reads | None:

@@ -34,7 +34,8 @@ class ReferenceStream:
 
     A shape is single rows, or dense runs of `count` tiles of `stride` bytes.
 
-    `partitions` is a mask of the L2 partitions whose SMs take part. `step` is the time from one tile of a run to the next.
+    `partitions` is a mask of the L2 partitions whose SMs take part. `step` is the work from one tile of a run to the next, and
+    `work` that before the first one; `schedule` turns work into time. Without it they are times.
     """
 
     base: Numbers
@@ -45,6 +46,15 @@ class ReferenceStream:
     count: Numbers | None = None
     stride: int = 0
     step: float = 0.0
+    work: Times | None = None
+    schedule: Schedule | None = None
+
+    def times(self, row: Numbers, iteration: Numbers) -> Times:
+        """Return when rows reach these tiles of their runs."""
+        later = iteration * self.step
+        if self.work is None or self.schedule is None:
+            return self.time[row] + later
+        return self.schedule.times(self.program[row], self.work[row] + later)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +87,12 @@ class _Rows:
         self.lanes = lane_values(touch)
         self.conditions = found.conditions
         self.step = found.step
+        self.schedule = programs
         columns = dict(found.columns)
         count = found.program.size
         low = np.zeros(count, dtype=np.int64) if found.low is None else found.low
         high = np.ones(count, dtype=np.int64) if found.high is None else found.high
-        time = found.time + programs.start[found.program]
+        time = programs.times(found.program, found.time)
         base = evaluate_rows(self.parts.fixed, columns, count)
         slope = evaluate_rows(self.parts.slope, columns, count)
         partitions = programs.partitions(found.program)
@@ -89,7 +100,7 @@ class _Rows:
         keep, group = _group_rows([*keys, found.program] if apart else keys, high > low)
         self.columns = {key: column[keep] for key, column in columns.items()}
         self.base, self.low, self.time, self.program = base[keep], low[keep], time[keep], found.program[keep]
-        self.slope = slope[keep]
+        self.slope, self.work = slope[keep], found.time[keep]
         alive = high > low
         self.high = np.zeros(keep.size, dtype=np.int64)
         np.maximum.at(self.high, group, high[alive])
@@ -152,7 +163,7 @@ class _Rows:
     def _runs(self, stride: int, chosen: NDArray[np.bool_], parts: tuple[Rectangle, ...]) -> ReferenceStream:
         base, count = (self.base + stride * self.low)[chosen], (self.high - self.low)[chosen]
         rows = self.time[chosen], self.program[chosen], self.partitions[chosen]
-        return ReferenceStream(base, *rows, parts, count, stride, self.step)
+        return ReferenceStream(base, *rows, parts, count, stride, self.step, self.work[chosen], self.schedule)
 
     def expanded(self) -> Iterator[ReferenceStream]:
         """Yield the rows with their loop enumerated.
@@ -172,7 +183,8 @@ class _Rows:
             columns = {key: column[row] for key, column in columns.items() if key in needed}
             columns[self.loop] = index
             base = base[row] + evaluate_rows(self.parts.moving, {self.loop: index}, total) + self.slope[row] * index
-            time, program, partitions = time[row] + iteration * self.step, program[row], partitions[row]
+            time = self.schedule.times(program[row], self.work[row] + iteration * self.step)
+            program, partitions = program[row], partitions[row]
         lanes = lane_keys(self.touch)
         loose, mixed = split_lanes(self.parts.mixed, lanes)
         if loose.terms:
@@ -310,7 +322,7 @@ def unrolled(found: ReferenceStream, count: Numbers) -> ReferenceStream:
         raise ValueError(f"{total} executions are too many to enumerate")
     row = np.repeat(np.arange(count.size), count)
     iteration = np.arange(total) - (np.cumsum(count) - count)[row]
-    base, time = found.base[row] + found.stride * iteration, found.time[row] + found.step * iteration
+    base, time = found.base[row] + found.stride * iteration, found.times(row, iteration)
     return ReferenceStream(base, time, found.program[row], found.partitions[row], found.parts)
 
 
@@ -329,4 +341,4 @@ def _runs(found: ReferenceStream, count: Numbers, blocks: Blocks) -> LineTouches
         iteration = np.maximum(edge - start[row], 0) // tile
     else:
         iteration = np.maximum(start[row] + tile - edge - blocks.line_bytes, 0) // tile
-    return LineTouches(found.time[row] + iteration * found.step, line, mask, found.partitions[row], found.program[row])
+    return LineTouches(found.times(row, iteration), line, mask, found.partitions[row], found.program[row])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from ioaware.simulation.schedule import schedule
+from ioaware.simulation.schedule import AgedSm, schedule, schedule_by_age
 
 
 def test_equal_programs_run_in_waves() -> None:
@@ -33,3 +36,27 @@ def test_programs_spread_over_both_partitions() -> None:
     for stride in (2, 64, 132, 264):  # programs that read the same tile are often so far apart
         same = np.count_nonzero(sides[stride:] == sides[:-stride]) / (4096 - stride)
         assert 0.2 < same < 0.8, stride
+
+
+def test_older_programs_of_an_sm_end_first() -> None:
+    """On one SM, at rates 1 and 0.5: the second has done half when the first ends."""
+    found = schedule_by_age(np.full(3, 6.0), 2, AgedSm(2, 0.5))
+    assert found.start.tolist() == [0.0, 0.0, 4.5]
+    assert found.times(np.array([0, 1, 1, 2]), np.array([6.0, 3.0, 6.0, 0.0])) == pytest.approx([4.5, 4.5, 6.75, 4.5], abs=0.01)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=30), st.integers(1, 3), st.integers(1, 4), st.floats(0.2, 1.0))
+@settings(max_examples=60, deadline=None)
+def test_all_work_is_done_at_a_mean_rate_of_one(work: list[int], sms: int, per_sm: int, rate: float) -> None:
+    durations = np.array(work, dtype=np.float64)
+    found = schedule_by_age(durations, sms * per_sm, AgedSm(per_sm, rate))
+    numbers = np.arange(durations.size)
+    begin, end = found.times(numbers, np.zeros(durations.size)), found.times(numbers, durations)
+    assert begin == pytest.approx(found.start, abs=1e-3)
+    assert (end - begin).sum() == pytest.approx(durations.sum(), rel=1e-3)
+
+
+def test_equal_rates_are_the_plain_schedule() -> None:
+    durations = np.array([5.0, 1.0, 3.0, 4.0, 2.0, 2.0])
+    plain, aged = schedule(durations, 2), schedule_by_age(durations, 2, AgedSm(2, 1.0))
+    assert aged.start == pytest.approx(plain.start)

@@ -58,7 +58,7 @@ def test_a_tiny_l2_reads_at_most_what_is_requested(tmp_path: Path) -> None:
     assert found.requested
     assert found.compulsory.read_bytes < found.hbm.read_bytes <= found.requested.read_sector_bytes
     assert found.simulations[0] is not None
-    assert {one.tensor: one.regime for one in found.simulations[0].tensors}["K"] == "thrashing"
+    assert {one.tensor: one.regime for one in found.simulations[0].tensors}["K"] == "leaking"  # programs of an SM drift apart
 
 
 def test_a_larger_l2_never_reads_more(tmp_path: Path) -> None:
