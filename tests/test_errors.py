@@ -15,7 +15,8 @@ from tests.support import ROOT
 
 PUBLIC = {name: kind for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, IoawareError)}
 EXIT_CODES = {
-    "IoawareError": 70, "UsageError": 2, "InconclusiveError": 3, "MachineError": 5, "DataError": 6, "WriteError": 5,
+    "IoawareError": 70, "UsageError": 2, "NoKernelError": 2, "InconclusiveError": 3, "MachineError": 5,
+    "DataError": 6, "WriteError": 5,
 }  # fmt: skip
 
 

@@ -76,7 +76,10 @@ class _LoneRank(RankGroup):
         """Give the numbers that the ranks gave in the run of all."""
         del tensor, group
         if self.calls == len(self.known):
-            raise UsageError("derive --gpus: on a GPU the host code gathers more often than on the CPU")
+            raise UsageError(
+                "derive --gpus: on a GPU the host code gathers more often than on the CPU",
+                "Let both gather equally often: what the ranks exchange must not depend on the device.",
+            )
         out[:] = self.known[self.calls]
         self.calls += 1
         return Done() if async_op else None

@@ -66,7 +66,7 @@ def test_impossible_is_an_answer_too(output_of: OutputOf) -> None:
 
 
 def test_undecided_is_3_and_an_unsupported_function_is_2(output_of: OutputOf, tmp_path: Path) -> None:
-    assert "undecided" in output_of("fuse", f"{PROGRAMS}:always_zero", code=3)
+    assert "undecided" in output_of("fuse", f"{PROGRAMS}:growing_parameter", code=3)
     path = tmp_path / "program.py"
     path.write_text("def f(x):\n    return x[0]\n")
     assert "by index (program.py:2)" in output_of("fuse", f"{path}:f", code=2)
@@ -88,12 +88,12 @@ def test_verbose_shows_the_kernels(output_of: OutputOf) -> None:
 
 
 def test_from_python() -> None:
-    from tests.support.fusion_programs import always_zero, attention
+    from tests.support.fusion_programs import attention, growing_parameter
 
     fusion = ioaware.fuse(attention)
     assert fusion.fusable
     assert "<pre>m = max(m1, m2)" in fusion._repr_html_()
     with pytest.raises(InconclusiveError):
-        ioaware.fuse(always_zero)
+        ioaware.fuse(growing_parameter)
     with pytest.raises(UsageError):
         ioaware.fuse(len)

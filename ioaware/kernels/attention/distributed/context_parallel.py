@@ -130,10 +130,10 @@ def _check(
     if not _is_limit(timeout_s):
         raise UsageError(f"{what}: timeout_s={timeout_s!r} is not a number of seconds", "Leave it out for the group's.")
     if not isinstance(causal, bool):
-        raise UsageError(f"{what}: causal={causal!r} is neither True nor False")
+        raise UsageError(f"{what}: causal={causal!r} is neither True nor False", "Give one of the two.")
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, torch.Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise UsageError(f"{what}: {name} is of type {type(x).__name__}, not a tensor")
+            raise UsageError(f"{what}: {name} is of type {type(x).__name__}, not a tensor", "Give q, k and v as tensors.")
     if method not in METHODS:
         raise UsageError(f"context_parallel: there is no method {method!r}", f"Methods: {', '.join(METHODS)}.")
     if not q.dim() == k.dim() == v.dim() == 4:
