@@ -43,7 +43,6 @@ sys.path.insert(0, str(Path(__file__).parent / "foreign"))
 from measure import first_configurations
 
 RANGE = re.compile(r":ioaware:(\d+):")
-PASSES = re.compile(r'"(\S+)" - \d+:.* - (\d+) pass')
 METRICS = {
     "copies": (READ_SECTORS, HITS, COPY_DATA, REQUESTED_READS),
     "repeated": (READ_SECTORS, HITS, SPILL_READS, SPILL_HITS, REQUESTED_READS),
@@ -59,7 +58,7 @@ REPEATED: Sequence[tuple[str, dict[str, Any]]] = (
     ("mamba.py:chunk_cumsum", {"batch": 16, "chunks": 64, "heads": 32}),
     ("gems_tensors.py:embedding", {"rows": 6000, "cols": 5001}),
 )
-"""Recorded points whose counters do not add up, all of several passes."""
+"""Recorded points whose counters do not add up; they are of several passes."""
 
 
 @gluon.jit
@@ -136,7 +135,7 @@ def work(folder: Path, probe: str, small: bool) -> None:
 
 
 def counted(probe: str, small: bool) -> list[dict[str, Any]]:
-    """Run a probe under ncu; return every kernel with its counters and its passes."""
+    """Run a probe under ncu; return every kernel with its counters."""
     with tempfile.TemporaryDirectory(prefix="ioaware-") as name:
         folder = Path(name)
         log = folder / "ncu.csv"
@@ -148,16 +147,16 @@ def counted(probe: str, small: bool) -> list[dict[str, Any]]:
             raise RuntimeError(f"ncu {done.how}\n{text[-2000:]}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
         what = json.loads((folder / "plan.json").read_text())
     found: list[dict[str, Any]] = []
+    described: dict[str, Any] = {}
     for row in csv.DictReader(io.StringIO(text[start:])):
-        ranges = [cell for key, cell in row.items() if key and "Push/Pop_Range" in key and cell and "ioaware:" in cell]
-        if not (row.get("ID") or "").isdigit() or not ranges:
+        if not (row.get("ID") or "").isdigit():
             continue
+        ranges = [cell for key, cell in row.items() if key and "Push/Pop_Range" in key and cell and "ioaware:" in cell]
+        if ranges:  # autograd launches in a thread of its own, in no range: after the forward kernels of its call
+            described = what[int(RANGE.findall(ranges[0])[-1])]
         values = {metric: int(float(row[metric].replace(",", ""))) for metric in METRICS[probe] if row.get(metric)}
-        described = what[int(RANGE.findall(ranges[0])[-1])]
         found.append({**described, "kernel": row["Kernel Name"], "grid": row["Grid Size"], "counters": values})
-    passes = sorted({int(number) for _, number in PASSES.findall(f"{text[:start]}\n{done.stdout}\n{done.stderr}")})
-    print(f"{probe}: {len(found)} kernels in passes {passes}", file=sys.stderr)
-    return [{**one, "passes": passes} for one in found]
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -165,6 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("--small", action="store_true", help="the first of each kind, to try the script")
+    parser.add_argument("--probe", action="append", choices=METRICS, help="only this one (repeatable)")
     parser.add_argument("--work", choices=METRICS, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.work:
@@ -172,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     os.environ.setdefault("PYTHONPATH", str(Path(__file__).resolve().parents[1]))
     environment = {**gpu_environment(open_gpu(load_nvml()).limits), **software_environment()}
-    launches = [one for probe in METRICS for one in counted(probe, given.small)]
+    launches = [one for probe in given.probe or METRICS for one in counted(probe, given.small)]
     given.file.write_text(json.dumps({"schema": 1, "launches": launches, "environment": environment}) + "\n")
     print(f"{len(launches)} launches counted")
     return 0

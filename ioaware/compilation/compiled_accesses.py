@@ -14,8 +14,6 @@ from typing import Literal
 from ioaware.analysis.ir.mlir.locations import frames
 from ioaware.compilation.layouts import Layout, accumulator, blocked, registers_per_thread
 
-LANES = 32
-LINE_BYTES = 128
 WIDEST_BYTES = 16
 ELEMENT_BYTES = {
     **dict.fromkeys(("i1", "i8", "f8E4M3FN", "f8E5M2"), 1),
@@ -32,8 +30,8 @@ class Access:
 
     It has its call stack, its tile shape (empty for a scalar), and its instructions.
 
-    `once`: threads with copies of an element do not access it, as in stores and asynchronous copies. `lanes` is the number of
-    lanes with merged sectors: all of a warp, or 8 (128 bytes) in copies that bypass the L1.
+    `once`: threads with copies of an element do not access it, as in stores and asynchronous copies. `past_l1`: a copy of 16
+    bytes per lane, which bypasses the L1.
     """
 
     kind: Kind
@@ -43,7 +41,7 @@ class Access:
     vector: int
     warps: int
     once: bool
-    lanes: int = LANES
+    past_l1: bool = False
     element_bytes: int = 1
     arms: tuple[tuple[int, int], ...] = ()
     """The `scf.if`s around it by their numbers.
@@ -102,7 +100,6 @@ def accesses(ttgir: str, ptx: str, kinds: Collection[Kind] = ("read", "write")) 
         held = element * (registers_per_thread(layout, shape) if layout else 1)
         width = _take_width(widths[kind, line, column], held, line)
         is_async_copy = match["op"] == "ttg.async_copy_global_to_local"
-        lanes = LINE_BYTES // width if is_async_copy and width == WIDEST_BYTES else LANES
         parsed.append(
             Access(
                 kind,
@@ -112,7 +109,7 @@ def accesses(ttgir: str, ptx: str, kinds: Collection[Kind] = ("read", "write")) 
                 max(1, width // element),
                 warps,
                 kind == "write" or is_async_copy,
-                lanes,
+                is_async_copy and width == WIDEST_BYTES,
                 element,
                 arms.get(ttgir.count("\n", 0, match.start()), ()),
             )

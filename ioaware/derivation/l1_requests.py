@@ -29,6 +29,8 @@ from ioaware.compilation.triton_ir import compiled
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.measurement.counters import l1_counters as l1
 
+LINE_BYTES, COPIED_BYTES = 128, 16
+"""Of an L1 line, and of what a lane copies past the L1."""
 TMA_ROW_BYTES = 128
 """Widest row of a TMA box in shared memory; a wider tile is several boxes."""
 BY_TMA = frozenset(
@@ -45,7 +47,8 @@ Mask = NDArray[np.bool_]
 class L1Requests:
     """Requests of a launch.
 
-    They are sectors and bytes of loads and stores, and bytes of TMA copies.
+    They are sectors and bytes of loads and stores, and bytes of TMA copies. Copies past the L1 fetch `refetched_sectors` more
+    sectors than they request.
     """
 
     read_sectors: int = 0
@@ -54,12 +57,14 @@ class L1Requests:
     write_bytes: int = 0
     tma_read_bytes: int = 0
     tma_write_bytes: int = 0
+    refetched_sectors: int = 0
 
     def counters(self) -> dict[str, int]:
         """Return the requests by Nsight Compute's names.
 
         Asynchronous copies count as loads.
         """
+        again = {l1.REFETCHED: self.refetched_sectors} if self.refetched_sectors else {}
         return {
             l1.READ_SECTORS: self.read_sectors,
             l1.WRITE_SECTORS: self.write_sectors,
@@ -67,17 +72,30 @@ class L1Requests:
             l1.WRITE_DATA: self.write_bytes,
             l1.TMA_READS: self.tma_read_bytes,
             l1.TMA_WRITES: self.tma_write_bytes,
+            **again,
         }
 
 
-def instruction_sectors(addresses: Indices, mask: Mask, access: Access, element_bytes: int) -> tuple[int, int]:
-    """Return sectors and distinct bytes of one execution of an access.
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """What the instructions of one execution of an access request.
+
+    They request sectors and distinct bytes, and fetch `again` more sectors.
+    """
+
+    sectors: int
+    bytes: int
+    again: int = 0
+
+
+def instruction_sectors(addresses: Indices, mask: Mask, access: Access, element_bytes: int) -> Instructions:
+    """Return the requests of one execution of an access.
 
     Tile `addresses` are in bytes.
     """
     if access.layout is None:
         times = int(mask.all()) * (1 if access.once else access.warps)
-        return times, times * element_bytes
+        return Instructions(times, times * element_bytes)
     chosen = requests(access.layout, access.shape, access.vector, access.once)
     active = mask.ravel()[chosen]
     if access.once:
@@ -85,8 +103,25 @@ def instruction_sectors(addresses: Indices, mask: Mask, access: Access, element_
     elements = np.where(active, addresses.ravel()[chosen], -1)
     if element_bytes > 1 and (addresses % element_bytes).any():
         raise ValueError("an element may lie in two sectors")
-    together = np.where(active, elements // SECTOR_BYTES, -1).reshape(-1, access.lanes * access.vector)
-    return _distinct(together), _distinct(elements) * element_bytes
+    moved = _distinct(elements) * element_bytes
+    if access.past_l1:
+        requested, again = copied_sectors(elements[:, :: access.vector])
+        return Instructions(requested, moved, again)
+    return Instructions(_distinct(np.where(active, elements // SECTOR_BYTES, -1)), moved)
+
+
+def copied_sectors(lanes: Indices) -> tuple[int, int]:
+    """Return the requests of copies past the L1, and the sectors fetched beyond them.
+
+    `lanes` [instructions, lanes] has the first byte of each lane's 16, negative where it is masked. Each pair of lanes fetches
+    its sectors, whichever other pairs fetch. It requests them, too, but 32 bytes of one line are one request, also where they
+    begin in the middle of a sector. Source: scripts/probe_requests.py.
+    """
+    pairs = lanes.reshape(-1, 2)
+    first, second = pairs.T
+    across = (first >= 0) & (second == first + COPIED_BYTES) & (first % SECTOR_BYTES > 0)
+    again = int(np.count_nonzero(across & (first // LINE_BYTES == second // LINE_BYTES)))
+    return _distinct(np.where(pairs >= 0, pairs // SECTOR_BYTES, -1)) - again, again
 
 
 def _distinct(rows: Indices) -> int:
@@ -136,15 +171,17 @@ def count_l1_requests(touches: Sequence[Touch], programs: Programs, compiled_acc
             else:
                 total.tma_write_bytes += case.times * tma_store_bytes(case.addresses, case.mask, touch.element_bytes)
     for touch, ways in zip(by_warps, _match(by_warps, compiled_accesses), strict=True):
-        for case in execution_classes(touch, programs) if ways else ():
+        unit_bytes = LINE_BYTES if any(access.past_l1 for access in ways) else SECTOR_BYTES
+        for case in execution_classes(touch, programs, unit_bytes) if ways else ():
             for access in ways:
-                sectors, bytes_ = instruction_sectors(case.addresses, case.mask, access, touch.element_bytes)
+                made = instruction_sectors(case.addresses, case.mask, access, touch.element_bytes)
                 if touch.kind == "read":
-                    total.read_sectors += case.times * sectors
-                    total.read_bytes += case.times * bytes_
+                    total.read_sectors += case.times * made.sectors
+                    total.read_bytes += case.times * made.bytes
+                    total.refetched_sectors += case.times * made.again
                 else:
-                    total.write_sectors += case.times * sectors
-                    total.write_bytes += case.times * bytes_
+                    total.write_sectors += case.times * made.sectors
+                    total.write_bytes += case.times * made.bytes
     return total
 
 

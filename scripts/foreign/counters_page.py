@@ -221,10 +221,11 @@ Fewer sectors are requested than derived at three launches, each of 132 programs
 machine code skips loads before the loop over rows: of 313 sectors of weights, or of three scalars by 16 warps. Layouts do not
 show this.
 
-One launch of `int8_matmul` has rows of 2,000 bytes, so every other row begins in the middle of a sector. It reads 30 % more
-than its requests. Likely its copies past the L1 fetch 32 bytes for each pair of lanes, two sectors where they begin in the
-middle. That gives 8 sectors for 5 in such rows, and with the spills 481.41 MB, where 481.34 MB are counted. It also requests
-0.35 % more than derived; why is not known.
+One launch of `int8_matmul` has rows of 2,000 bytes, so every other row begins in the middle of a sector. Its copies past the
+L1 (`LDGSTS.BYPASS.128`) take 16 bytes a lane. A probe of 160 such copies (`scripts/probe_requests.py`) shows the rule. Each
+pair of lanes fetches its own sectors: where 32 bytes begin in the middle of a sector, both. The counter of requests has one for
+them, or two where they lie in two lines. derive follows the rule, which gives all 160 counts. The fetched sectors are part of
+*instructions*.
 
 At five launches 0.6 to 1.4 % of the requests have no explanation: backward kernels of `flash`, one `chunk_cumsum`, whose lanes
 lie far apart, and one `embedding`.

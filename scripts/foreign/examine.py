@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 LONGEST_FORMULA = 150
+LEADING_TERM_S = 10.0
 EQUAL = "equal"
 SCALES = ((3, 5, 1), (1, 2, 0), (3, 4, 0), (4, 5, -1), (9, 10, 1), (1, 1, -1), (1, 1, 1), (5, 4, 1), (2, 1, 0))
 """Another size is size * a / b + c.
@@ -86,6 +87,7 @@ def table_formula(count: Any) -> str:
     from ioaware.analysis.formulas.common_subexpressions import name_subexpressions
     from ioaware.analysis.formulas.leading_term import leading_term
     from ioaware.analysis.formulas.printing import show
+    from ioaware.display.time_limit import within
 
     text = show(count.expr)
     if len(text) <= LONGEST_FORMULA:
@@ -94,7 +96,7 @@ def table_formula(count: Any) -> str:
     where = ", ".join(f"`{name} = {show(value)}`" for name, value in short.names)
     if where and len(show(short.expr)) + len(where) <= LONGEST_FORMULA:
         return f"`{show(short.expr)}` with {where}"
-    leading = leading_term(count.expr)
+    leading = within(LEADING_TERM_S, lambda: leading_term(count.expr))
     if leading is not None and len(show(leading)) <= LONGEST_FORMULA:
         return f"~ `{show(leading)}` ({len(text)} characters in full)"
     return f"a {'closed form' if count.closed else 'sum'} of {len(text)} characters"

@@ -35,18 +35,21 @@ PATH = re.compile(r"(?<!\w)/\S+/")
 def records(folder: Path) -> tuple[list[Result], dict[Point, Result]]:
     """Return the measured points of a folder, and the derived ones by point.
 
-    Of a point that was derived again, in the configuration that ran, the last derivation is returned.
+    Of a point that was measured again, the last record with bytes is returned. Of a point that was derived again, in the
+    configuration that ran, the last derivation is.
     """
     paths = sorted(folder.glob("*.jsonl"), key=lambda path: path.stem)  # NAME before NAME-later
     found = [result for path in paths for result in read_jsonl(path)]
-    measured = [result for result in found if result.source == "measure"]
-    ran = {point_of(result): result for result in measured}
+    ran: dict[Point, Result] = {}
+    for result in found:
+        if result.source == "measure" and (result.status in BYTES_HOLD or point_of(result) not in ran):
+            ran[point_of(result)] = result
     derived: dict[Point, Result] = {}
     for result in found:
         key = point_of(result)
         if result.source == "derive" and (key not in derived or (key in ran and same_launches(ran[key], result))):
             derived[key] = result
-    return measured, derived
+    return list(ran.values()), derived
 
 
 def why_not(measured: Result, derived: Result | None) -> str:

@@ -34,6 +34,8 @@ class Side:
     atomics: int
     passed: int
     """Between the L1s and the L2: the counter of requested bytes."""
+    again: int = 0
+    """Of sectors that copies past the L1 fetch beyond those they request, as derived."""
 
     @property
     def ratio(self) -> float:
@@ -84,7 +86,7 @@ class Side:
     @property
     def rest(self) -> int:
         """What the terms do not add up to."""
-        return self.passed - (self.requests - self.hits + self.spills + self.atomics)
+        return self.passed - (self.requests + self.again - self.hits + self.spills + self.atomics)
 
     @property
     def closed(self) -> bool:
@@ -104,9 +106,9 @@ class Side:
     def terms(self) -> tuple[int, int, int]:
         """Return the bytes between derived sectors and the counter.
 
-        Sectors that several instructions request, what the L1 did not pass on, and spilled registers.
+        Sectors that several instructions request or copies fetch again, what the L1 did not pass on, and spilled registers.
         """
-        return self.requests - self.derived, -self.hits, self.spills
+        return self.requests + self.again - self.derived, -self.hits, self.spills
 
     def causes(self, merged: str, tma: bool) -> str:
         """Name what moves the counter away from derived sectors, the most bytes first.
@@ -206,6 +208,7 @@ def _row(result: Result, counted: Launch, said: Launch) -> Row:
         spills=bytes_of(l1.SPILL_READS) - bytes_of(l1.SPILL_HITS),
         atomics=returned,
         passed=moved.read_bytes or 0,
+        again=SECTOR_BYTES * (said.counters or {}).get(l1.REFETCHED, 0),
     )
     writes = Side(
         elements=requested.write_bytes,

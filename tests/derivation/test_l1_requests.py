@@ -6,6 +6,7 @@ The kernels are compiled for an H200. The classes are execution classes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.resources import files
@@ -29,13 +30,16 @@ from ioaware.compilation.layouts import Layout
 from ioaware.compilation.triton_ir import compiled
 from ioaware.derivation.derive import derive
 from ioaware.derivation.l1_requests import (
+    Instructions,
     L1Requests,
+    copied_sectors,
     count_l1_requests,
     instruction_sectors,
     l1_requests_of_launch,
     tma_store_bytes,
 )
 from ioaware.measurement.counters import l1_counters as l1
+from ioaware.measurement.counters.kernel_attribution import REQUESTED_READS
 from ioaware.result_file import read_jsonl
 from ioaware.targets.target import load_target
 
@@ -268,16 +272,35 @@ def test_forms_of_an_access_in_branches_are_not_added_up() -> None:
     assert count_l1_requests([load], programs, [first, replace(second, frames=first.frames)]).read_sectors == 32
 
 
+def test_copies_past_the_l1_request_and_fetch_what_an_h200_counts() -> None:
+    """One row of 128 bytes and four, from anywhere in a line, some lanes masked."""
+    path = Path(str(files("ioaware"))) / "recorded" / "l1" / "h200-requests.json"
+    copies = [one for one in json.loads(path.read_text())["launches"] if one["probe"] == "copies"]
+    assert len(copies) == 160
+    again = 0
+    for one in copies:
+        rows, columns = np.arange(4)[:, None], np.arange(0, 128, 16)[None, :]
+        inside = (rows < one["rows"]) & (columns >= one["first"]) & (columns < one["end"])
+        lanes = np.where(inside, one["start"] + rows * one["stride"] + columns, -1).reshape(1, 32)
+        requested, more = copied_sectors(lanes)
+        counters = one["counters"]
+        assert counters[l1.READ_SECTORS] == one["programs"] * requested, one
+        assert counters[REQUESTED_READS] == one["programs"] * 32 * (requested + more), one
+        assert counters[l1.COPY_DATA] == one["programs"] * 16 * inside.sum()
+        again += more
+    assert again > 100
+
+
 def test_threads_with_a_copy_of_an_element_do_not_copy_it() -> None:
     """A row of 128 bytes in 4 lanes, two copies of 16 bytes each.
 
     An H200 counts 8 sectors.
     """
     layout = Layout(((1,), (2,), (4,)), ((8,), (16,), (0,), (0,), (0,)), ((0,),), (0,))
-    access = Access("read", (), (32,), layout, 4, 2, once=True, lanes=8, element_bytes=4)
+    access = Access("read", (), (32,), layout, 4, 2, once=True, past_l1=True, element_bytes=4)
     everything = np.ones(32, dtype=np.bool_)
-    assert instruction_sectors(np.arange(32) * 4, everything, access, 4) == (8, 128)
-    assert instruction_sectors(np.arange(32) * 4, everything, replace(access, once=False), 4) == (64, 256)
+    assert instruction_sectors(np.arange(32) * 4, everything, access, 4) == Instructions(8, 128)
+    assert instruction_sectors(np.arange(32) * 4, everything, replace(access, once=False), 4) == Instructions(128, 256)
 
 
 @pytest.mark.parametrize(

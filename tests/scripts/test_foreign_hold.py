@@ -188,13 +188,13 @@ def test_counters_leave_derived_sectors_for_known_reasons_only(hold: ModuleType)
     assert all("not explained" not in row.read_causes + row.write_causes for row in found)
     rest = [row for row in found if abs(row.reads.rest) > 0.005 * (row.reads.requests + row.reads.spills)]
     assert sorted(row.kernel for row in rest) == [
-        *("_bwd_kv_kernel", "_bwd_kv_kernel", "_bwd_q_kernel", "_chunk_cumsum_fwd_kernel", "_linear", "embedding_kernel")
+        *("_bwd_kv_kernel", "_bwd_kv_kernel", "_bwd_q_kernel", "_chunk_cumsum_fwd_kernel", "embedding_kernel")
     ]
     for row in found:
         for one, least in ((row.reads, 0), (row.writes, min(row.writes.elements, row.writes.derived))):
-            moved, most = one.passed - one.atomics, one.requests + one.spills
+            moved, most = one.passed - one.atomics, one.requests + one.again + one.spills
             assert row in rest or 0.995 * least <= moved <= 1.005 * most, (row.target, row.kernel)
-    assert sum(row.reads.skipped != 0 for row in found) == 4
+    assert sum(row.reads.skipped != 0 for row in found) == 3
     assert all(row.writes.skipped == 0 for row in found)
 
 

@@ -13,6 +13,8 @@ READ_SECTORS, WRITE_SECTORS = _SECTORS.format("global_op_ld"), _SECTORS.format("
 
 Asynchronous copies count as loads.
 """
+REFETCHED = "sectors that copies past the L1 fetch beyond those requested"
+"""Of derived requests alone: no counter has it."""
 HITS = _SECTORS.format("global_op_ld_lookup_hit")
 REDUCTIONS, ATOMICS = _SECTORS.format("global_op_red"), _SECTORS.format("global_op_atom")
 """Sectors of atomics without a return value, and of atomics with one."""

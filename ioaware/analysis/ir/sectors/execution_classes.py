@@ -38,8 +38,10 @@ class ExecutionClass:
     times: int
 
 
-def execution_classes(touch: Touch, programs: Programs) -> Iterator[ExecutionClass]:
+def execution_classes(touch: Touch, programs: Programs, unit_bytes: int = SECTOR_BYTES) -> Iterator[ExecutionClass]:
     """Yield the execution classes of an access without free symbols.
+
+    Executions of a class begin at the same place of a unit: a sector, or a line.
 
     Raises `ValueError` where they depend on data or there are too many executions.
     """
@@ -48,7 +50,7 @@ def execution_classes(touch: Touch, programs: Programs) -> Iterator[ExecutionCla
     if data is not None:
         raise ValueError(f"{where} depends on {data.name}: {data.why}")
     try:
-        yield from _classes(touch, programs)
+        yield from _classes(touch, programs, unit_bytes)
     except KeyError as error:  # the count of a loop that data end
         raise ValueError(f"{where} depends on {str(error.args[0]).partition('[')[0]}") from error
 
@@ -62,14 +64,14 @@ def _data(touch: Touch) -> Iterator[Unknown]:
             yield from unknowns(value)
 
 
-def _classes(touch: Touch, programs: Programs) -> Iterator[ExecutionClass]:
+def _classes(touch: Touch, programs: Programs, unit_bytes: int) -> Iterator[ExecutionClass]:
     outside = executions_of(touch.scopes, programs)
     count = next(iter(outside.values())).size
     shape = touch.shape or (1,)
     grid = np.indices(shape, dtype=np.int64)
     lanes = {lane_symbol(d, size).key: grid[d] for d, size in enumerate(touch.shape) if size > 1}
     fixed, moving = _split(touch.target.offset, lanes)
-    columns = [_all(numeric(fixed, outside), count) % SECTOR_BYTES]
+    columns = [_all(numeric(fixed, outside), count) % unit_bytes]
     columns += [outside[key] for key in sorted(moving.free - lanes.keys())]
     for atom in {atom for monomial in touch.mask.terms for atom in monomial}:
         columns += _of_test(atom, outside, lanes, count) if isinstance(atom, Test) else _named(atom.free, outside, lanes)
