@@ -156,7 +156,9 @@ class TrialTracer(Tracer):
         self.coverage.begin()
 
     @contextmanager
-    def launch(self, kernel: str, grid: tuple[int, ...], notes: tuple[str, ...]) -> Generator[None]:
+    def launch(
+        self, kernel: str, grid: tuple[int, ...], notes: tuple[str, ...], arguments: Mapping[str, Any]
+    ) -> Generator[None]:
         """Count a launch; fail, or let it write nothing, where the mode says so."""
         self.work()
         if self.mode == "fail":
@@ -164,7 +166,7 @@ class TrialTracer(Tracer):
         with ExitStack() as stack:
             if self.mode == "mute":
                 stack.enter_context(_nothing_written())
-            stack.enter_context(super().launch(kernel, grid, notes))
+            stack.enter_context(super().launch(kernel, grid, notes, arguments))
             yield
 
     @staticmethod
