@@ -336,6 +336,16 @@ CASES: Mapping[str, Case] = {
             for direction in ("", "_bwd")
         ),
         _attention(
+            "decoder_notebook_steps",
+            "A decoder's attention, normalised after dropout, with every intermediate in HBM",
+            f"a pre-LayerNorm decoder that drops before it normalises; {FA1}, Algorithm 0",
+            outer="q",
+            counts="decoder:steps",
+            work="ioaware.kernels.decoder.work:decoder_work",
+            family="decoder",
+            params=DECODER_PARAMS,
+        ),
+        _attention(
             "decoder_notebook_bwd_steps",
             "A decoder's attention, normalised after dropout, backward, with every intermediate in HBM",
             f"a pre-LayerNorm decoder that drops before it normalises; {FA1}, Algorithm 3",

@@ -18,6 +18,7 @@ from ioaware.kernels.decoder.backward import decoder_backward
 from ioaware.kernels.decoder.backward_steps import decoder_backward_steps
 from ioaware.kernels.decoder.dropout import kept
 from ioaware.kernels.decoder.forward import decoder
+from ioaware.kernels.decoder.forward_steps import decoder_steps
 from ioaware.kernels.decoder.layer_norm import EPSILON
 
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -110,15 +111,22 @@ def decoder_work(
     q, k, v = attention_inputs(*sizes, dtype=getattr(torch, dtype), device=device)
     order = {"dropout_percent": dropout_percent, "notebook": "notebook" in name}
     options = {**order, "seed": SEED, "block_m": block_m, "block_n": block_n}
+    in_steps = name.endswith("steps")
     if "bwd" not in name:
+
+        def forward() -> torch.Tensor:
+            if in_steps:
+                return decoder_steps(q, k, v, dropout_percent=dropout_percent, seed=SEED, block_m=block_m, block_n=block_n)
+            return decoder(q, k, v, **options)[0]
+
         return Work(
-            lambda: decoder(q, k, v, **options)[0],
+            forward,
             inputs=(q, k, v),
             reference=lambda: decoder_reference(q, k, v, **order),
             tolerance=2 * TOLERANCES[q.dtype],  # the LayerNorms are rounded too
         )
     do, _, _ = attention_inputs(*sizes, dtype=q.dtype, device=device, seed=1)
-    backward = _steps if name.endswith("steps") else _fused
+    backward = _steps if in_steps else _fused
 
     def gradients() -> tuple[torch.Tensor, ...]:
         leaves = [x.double().requires_grad_() for x in (q, k, v)]
