@@ -20,6 +20,7 @@ from triton.backends.compiler import GPUTarget
 
 from ioaware.compilation.execution.ir_execution import execute
 from ioaware.compilation.execution.program_values import INVENTED, RANDOM, Moved, Pointer, UndeterminedError
+from ioaware.compilation.execution.without_data import storage_sizes
 from ioaware.compilation.launches import CapturedLaunch, TensorValue, Value
 from ioaware.compilation.triton_ir import first_ir, integer_at
 from ioaware.errors import IoawareError
@@ -210,7 +211,8 @@ class IndexData(OperatorMode):
         ir = first_ir(launch, {}, gpu)
         data = {name: self._elements(tensor) for name, tensor in known.items()}
         parameters = [(name, _parameter(name, value)) for name, value in ir.parameters]
-        moved = execute(ir.text, parameters, [integer_at(extent, {}) for extent in launch.grid], data)
+        grid = [integer_at(extent, {}) for extent in launch.grid]
+        moved = execute(ir.text, parameters, grid, data, storage_sizes(ir.parameters, {}))
         moved.contents = {name: data[name] for name in moved.read_names}
         moved.caveat = self._caveat_of(known[name] for name in sorted(moved.read_names))
         return moved

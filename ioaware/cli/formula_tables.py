@@ -217,7 +217,7 @@ def _known_sectors(result: Derived, write: Lines) -> Iterator[Row]:
             continue
         whole = sum(known[1:], known[0])
         value = int(cast(int, whole.evaluate(result.values))) if whole.symbols <= result.values.keys() else None
-        yield from _formula(name, _bytes(value), whole.expr, write)
+        yield from _formula(name, _bytes(value), whole, write)
         yield "", "", f"  (without {', '.join(without)}, whose {name} are not known)"
 
 
@@ -243,19 +243,24 @@ def _rows(formulas: Formulas, traffic: Traffic | None, flops: int | None, write:
     for name, count, value in counted:
         if count is None or (name not in ("reads", "writes") and count.expr == 0):
             continue
-        yield from _formula(name, _bytes(value), count.expr, write, known.get(name))
+        yield from _formula(name, _bytes(value), count, write, known.get(name))
     if formulas.flops.expr != 0:
-        yield from _formula("FLOPs", "unknown" if flops is None else exact(flops, ""), formulas.flops.expr, write)
+        yield from _formula("FLOPs", "unknown" if flops is None else exact(flops, ""), formulas.flops, write)
         moved = traffic and traffic.total_bytes
         if flops and moved:
             yield "intensity", significant(flops / moved), "FLOP per requested byte"
 
 
-def _formula(name: str, value: str, expr: Expr, write: Lines, known: Known | None = None) -> Iterator[Row]:
+def _formula(name: str, value: str, count: Count, write: Lines, known: Known | None = None) -> Iterator[Row]:
     """Yield the value with its formula, then the leading term.
 
-    A long formula has the reason why it has none instead.
+    A long formula has the reason why it has none instead. An upper bound has `<=` and no leading term.
     """
+    expr = count.expr
+    if count.at_most:
+        lines = within(SHOWING_SECONDS, lambda: write(expr)) or ["= a long formula (--json has it)"]
+        yield from ((name, value, f"<{lines[0]}"), *(("", "", line) for line in lines[1:]))
+        return
     lines = within(SHOWING_SECONDS, lambda: write(expr, known))
     first, *more = lines or [f"= a formula that takes longer than {SHOWING_SECONDS} s to write (--json has it)"]
     yield name, value, first

@@ -117,7 +117,7 @@ def _with_formulas(kernel: KernelTraffic, rewrite: Callable[[Expr], Expr], rewor
     """Return the traffic with rewritten formulas and notes."""
 
     def count(one: Count) -> Count:
-        return Count(rewrite(one.expr))
+        return replace(one, expr=rewrite(one.expr))
 
     def optional(one: Count | None) -> Count | None:
         return None if one is None else count(one)

@@ -74,7 +74,7 @@ def keep(name: str, kernel: KernelTraffic) -> None:
     at = iter(places)
     data = {
         "nodes": nodes,
-        "counts": [next(at) if count else None for count in counts],
+        "counts": [(next(at), count.at_most) if count else None for count in counts],
         "accesses": [
             [a.kind, a.operation, a.tensor, a.element_bytes, a.frames, a.exact, a.sectors_exact, a.notes, a.beyond]
             for a in kernel.accesses
@@ -88,7 +88,7 @@ def keep(name: str, kernel: KernelTraffic) -> None:
 
 def _from_data(data: Any) -> KernelTraffic:
     made = from_nodes(data["nodes"])
-    counts = iter([None if place is None else Count(made[place]) for place in data["counts"]])
+    counts = iter([None if count is None else Count(made[count[0]], count[1]) for count in data["counts"]])
     accesses: list[Access] = []
     for kind, operation, tensor, element_bytes, frames, exact, sectors_exact, notes, beyond in data["accesses"]:
         elements, executions, sectors = next(counts), next(counts), next(counts)

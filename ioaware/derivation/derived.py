@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
+
 from ioaware.analysis.formulas.exact_ratio import Number
 from ioaware.analysis.ir import KernelTraffic
 from ioaware.capture.validity import Validity
 from ioaware.derivation.data_dependent import missing_values_error, unknowns
 from ioaware.derivation.launch_formulas import Formulas
 from ioaware.errors import UsageError
-from ioaware.result import Result
+from ioaware.result import Result, Traffic
 from ioaware.symints.guards import Condition
 
 
@@ -50,6 +52,14 @@ class Derived(Result):
         """Values of the symbolic parameters, and of the unknowns that have one."""
         return {**(self.symbols or {}), **(self.data or {})}
 
+    @property
+    def exact_here_only(self) -> bool:
+        """Whether bytes are exact for the data at the given sizes, and formulas are not.
+
+        The formulas then are upper bounds, or have unknowns.
+        """
+        return self.exact and not all(kernel.exact for kernel in self.kernels if kernel)
+
     def evaluate(self, **values: Number) -> dict[str, Number]:
         """Evaluate bytes and FLOPs at other values of the symbolic parameters.
 
@@ -57,7 +67,8 @@ class Derived(Result):
 
         Omitted parameters keep their value. Unknowns are set by name, as in `evaluate(rows=512, **{"Lock@layer_norm.py:179":
         0})`. Raises `UsageError` for an undefined name and for an unknown without a value. It also does where a condition of
-        the formulas fails: another constexpr, or another branch of the host code.
+        the formulas fails: another constexpr, or another branch of the host code. A result that is exact for its data alone
+        (`exact_here_only`) has no other values; `formulas` has its upper bounds.
         """
         symbols, formulas = dict(self.symbols or {}), cast(Formulas, self.formulas)
         if unknown := values.keys() - symbols.keys() - frozenset(self.unknowns):
@@ -66,6 +77,8 @@ class Derived(Result):
                 f"Symbolic here: {', '.join((*symbols, *self.unknowns)) or 'none'}. The notes say why others were specialised.",
             )
         point: dict[str, Number] = {**self.values, **values}
+        if self.exact_here_only:
+            return self._here(point)
         if self.validity:
             self.validity.check({name: point[name] for name in symbols})
         for kernel in self.kernels:
@@ -80,6 +93,21 @@ class Derived(Result):
         if unset := frozenset[str]().union(*(count.symbols for count in counts.values())) - point.keys():
             raise missing_values_error(self.target, unset)
         return {name: count.evaluate(point) for name, count in counts.items()}
+
+    def _here(self, point: Mapping[str, Number]) -> dict[str, Number]:
+        """Return the bytes and FLOPs for the data at the given sizes.
+
+        Raises `UsageError` for other sizes, and where they are unknown.
+        """
+        requested = cast(Traffic, self.requested)
+        found = {name: getattr(requested, name) for name in ("read_bytes", "write_bytes", "atomic_bytes")}
+        found["flops"] = self.flops
+        if any(np.any(np.asarray(value) != self.values.get(name)) for name, value in point.items()) or None in found.values():
+            raise UsageError(
+                f"data decide the bytes of {self.target}, which are exact at the given sizes only",
+                "Derive it again at other sizes. `formulas` holds its upper bounds.",
+            )
+        return found
 
     def _repr_html_(self) -> str:
         """Return the result's table for a notebook, and its formulas in MathML."""
@@ -104,12 +132,20 @@ class Derived(Result):
         return list(dict.fromkeys([*map(str, kernel.limits), *map(str, grids)]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form; `conditions` include the largest sizes of each launch."""
+        """Return the JSON form; `conditions` include the largest sizes of each launch.
+
+        `formulas_exact` is False where only the bytes at the given sizes are exact.
+        """
         data = Result.to_dict(self)
         limits = [self._limits_of(kernel) for kernel in self.kernels]
         for launch, added in zip(data["launches"], limits, strict=True):
             if added:
                 launch["conditions"] = [*launch.get("conditions", ()), *added]
+        for each, kernel in zip(data["launches"], self.kernels, strict=True):
+            if each.get("exact") and kernel and not kernel.exact:
+                each["formulas_exact"] = False
+        if self.exact_here_only:
+            data["formulas_exact"] = False
         if together := dict.fromkeys(limit for added in limits for limit in added):
             data["conditions"] = list(dict.fromkeys([*data.get("conditions", ()), *together]))
         for name in ("formulas", "kernels", "files", "symbols", "holds", "validity", "data"):

@@ -51,6 +51,10 @@ def _has_unknowns(part: DerivedLaunch) -> bool:
 
 def _at_index_data(part: DerivedLaunch, moved: Moved | str | None) -> DerivedLaunch:
     launch = part.launch
+    if isinstance(moved, Moved) and moved.beyond:
+        beyond = [f"{where} reaches beyond its tensor with {n} elements at these sizes" for where, n in moved.beyond.items()]
+        launch = replace(launch, notes=(*launch.notes, *beyond))
+        part = replace(part, launch=launch)
     if moved is None or launch.exact or launch.requested is None:
         return part
     if isinstance(moved, str):

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import sympy
-from sympy import Expr
 
 from ioaware.analysis.ir import Access, Count, KernelTraffic
 from ioaware.derivation.derived import Derived
@@ -157,7 +156,4 @@ def _functions(path: str) -> tuple[_Function, ...]:
 
 
 def _total(parts: Iterator[Count] | Sequence[Count] | Any) -> Count:
-    whole: Expr = sympy.S.Zero
-    for part in parts:
-        whole = cast(Expr, whole + part.expr)
-    return Count(whole)
+    return sum(parts, Count(sympy.S.Zero))

@@ -34,9 +34,14 @@ def work_of(derived: Derived) -> Work:
 def formulas_of(derived: Derived) -> dict[str, Any]:
     """Return the totals of the kernels as expressions.
 
-    The keys are the names that a gate gives them.
+    The keys are the names that a gate gives them. Bytes that are exact for their data alone are numbers.
     """
-    totals = derived.formulas
+    import sympy
+
+    totals, here = derived.formulas, derived.requested
+    if derived.exact_here_only and here:
+        counts = {"reads": here.read_bytes, "writes": here.write_bytes, "atomics": here.atomic_bytes}
+        return {kind: sympy.Integer(count) for kind, count in counts.items() if count is not None}
     if totals is None:
         return {}
     return {"reads": totals.read_bytes.expr, "writes": totals.write_bytes.expr, "atomics": totals.atomic_bytes.expr}
@@ -51,9 +56,12 @@ def admission_of(derived: Derived) -> Callable[[Point], bool]:
 
     conditions = derived.validity.conditions if derived.validity else ()
     limits = [limit for kernel in derived.kernels if kernel for limit in kernel.limits]
+    own = {**derived.params, **derived.values}
 
     def admits(point: Point) -> bool:
         full = {**derived.values, **point}
+        if derived.exact_here_only and any(own.get(name) != value for name, value in point.items()):
+            return False
         try:
             return all(condition.met(full) for condition in conditions) and not any(
                 limit.value.symbols <= full.keys() and limit.broken(full) for limit in limits

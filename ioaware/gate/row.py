@@ -99,7 +99,9 @@ def _row(document: object) -> Row:
             f"schema {data.get('schema')!r} of source {data.get('source')!r}; this version reads schema 1 of derive"
         )
     requested, compulsory = _table(data["requested"]), data.get("compulsory")
-    formulas = {kind: _text(requested[key]) for kind, key in (("reads", "read_formula"), ("writes", "write_formula"))}
+    keys = (("reads", "read_formula"), ("writes", "write_formula"))
+    holds = _truth_value(data.get("formulas_exact", True))  # otherwise the bytes alone are compared
+    formulas = {kind: _text(requested[key]) for kind, key in keys} if holds else {}
     launches = [_table(launch) for launch in cast("list[object]", data["launches"]) if _is_triton(launch)]
     if not launches:
         raise ValueError("no launch")

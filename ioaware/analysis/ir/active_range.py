@@ -6,6 +6,7 @@ The mask must be a conjunction of inequalities. Each bounds a part of the offset
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from ioaware.analysis.ir.accesses.access_log import Condition, Touch
@@ -49,21 +50,55 @@ def active_range(touch: Touch) -> Interval | None:
 def _inequalities(touch: Touch) -> list[tuple[Slopes, Poly]] | None:
     """Return slopes and constant of each value that must be at least 0.
 
-    None for another kind of mask.
+    None for another kind of mask. An equation is two inequalities.
     """
-    truth = ONE
-    for each in (touch.mask, *(scope.truth for scope in touch.scopes if isinstance(scope, Condition))):
-        truth = truth * each
-    truth = truth if truth == ONE else resolve_tests(truth)
+    truth = _truth(touch)
     if len(truth.terms) != 1 or next(iter(truth.terms.values())) != 1:
         return None
     found: list[tuple[Slopes, Poly]] = []
     for atom in next(iter(truth.terms)):
-        split = _affine(atom.value) if isinstance(atom, Test) and not atom.equal else None
-        if split is None or not split[0]:
+        values = () if not isinstance(atom, Test) else (atom.value, -atom.value) if atom.equal else (atom.value,)
+        splits = [split for value in values if (split := _affine(value)) is not None and split[0]]
+        if not splits or len(splits) < len(values):
             return None
-        found.append(split)
+        found += splits
     return found
+
+
+def conjunctions(touch: Touch) -> Iterator[Touch]:
+    """Yield the access under each conjunction of tests that makes lanes active.
+
+    A mask such as `a | b` has several, and other masks one: their own.
+    """
+    truth = _truth(touch)
+    if len(truth.terms) <= 1:
+        yield touch
+        return
+    for factors in truth.terms:
+        if factors and all(map(_is_test, factors)) and _given(truth, factors) == ONE:
+            loops = tuple(scope for scope in touch.scopes if not isinstance(scope, Condition))
+            yield replace(touch, mask=Poly({factors: 1}), scopes=loops)
+
+
+def _truth(touch: Touch) -> Poly:
+    """Return the mask together with the conditions around an access."""
+    truth = ONE
+    for each in (touch.mask, *(scope.truth for scope in touch.scopes if isinstance(scope, Condition))):
+        truth = truth * each
+    return truth if truth == ONE else resolve_tests(truth)
+
+
+def _is_test(atom: Atom) -> bool:
+    return isinstance(atom, Test)
+
+
+def _given(truth: Poly, factors: Monomial) -> Poly:
+    """Return a truth value where these tests hold."""
+    found: dict[Monomial, int | Fraction] = {}
+    for monomial, coefficient in truth.terms.items():
+        rest = tuple(atom for atom in monomial if atom not in factors)
+        found[rest] = found.get(rest, 0) + coefficient
+    return Poly({rest: coefficient for rest, coefficient in found.items() if coefficient})
 
 
 def _groups(tests: Sequence[tuple[Slopes, Poly]]) -> Iterator[tuple[Sequence[Symbol], list[tuple[Slopes, Poly]]]]:
@@ -167,4 +202,4 @@ def _has_fixed_bounds(index: Symbol) -> bool:
     return not any(_depends(atom) for bound in (index.lower, index.upper) if bound is not None for atom in bound.atoms)
 
 
-__all__ = ["active_range"]
+__all__ = ["active_range", "conjunctions"]

@@ -183,6 +183,7 @@ class Counting:
         accesses: list[Access] = []
         caveats: list[Caveat] = []
         differing = False
+        bounded: set[AccessKind] = set()
         counted: dict[AccessKind, list[Counted]] = {"read": [], "write": [], "atomic": []}
         sectors: dict[AccessKind, list[SectorTotal | None]] = {"read": [], "write": [], "atomic": []}
         for touch in self.walk.record.touches:
@@ -210,23 +211,30 @@ class Counting:
             of_lanes = self.caveats(touch, [*undecided, *data], named)
             of_sectors = self.sector_caveats(touch, touched)
             beyond = self.beyond_memory(touch)
-            accesses.append(replace(self.access(touch, lanes, executions, touched, of_lanes, of_sectors), beyond=beyond))
+            access = self.access(touch, lanes, executions, touched, of_lanes, of_sectors)
+            elements = replace(access.elements, at_most=bool(undecided or data))
+            runs = replace(access.executions, at_most=bool(undecided))
+            accesses.append(replace(access, beyond=beyond, elements=elements, executions=runs))
             caveats += (*of_lanes, *of_sectors, *_beyond(touch, beyond), *written_in_part(touch, self.stores(touch)))
             sectors[touch.kind] += touched
+            bounded |= {touch.kind} if undecided or data else set()
         products: list[Counted] = []
+        skipping = False
         for product in self.walk.record.products:
-            products += self.repeated(product.flops, product.scopes)[0]
-        reads, writes = (_counted(combined_sectors(sectors[kind], SECTOR_BYTES)) for kind in ("read", "write"))
+            repeated, undecided = self.repeated(product.flops, product.scopes)
+            products += repeated
+            skipping |= undecided
+        reads, writes = (_counted(combined_sectors(sectors[side], SECTOR_BYTES), side in bounded) for side in ("read", "write"))
         exact, assumed = self.exact and all(access.exact for access in accesses), self.walk.record.assumptions
         return KernelTraffic(
             kernel,
             tuple(accesses),
-            over_grid(counted["read"]),
-            over_grid(counted["write"]),
-            over_grid(counted["atomic"]),
+            over_grid(counted["read"], "read" in bounded),
+            over_grid(counted["write"], "write" in bounded),
+            over_grid(counted["atomic"], "atomic" in bounded),
             reads,
             writes,
-            over_grid(products),
+            over_grid(products, skipping),
             exact=exact,
             sectors_exact=exact and reads is not None and writes is not None and all(a.sectors_exact for a in accesses),
             notes=tuple(dict.fromkeys([*assumed, *self.notes, *sentences(caveats), *([SAME_EVERYWHERE] if differing else [])])),
@@ -362,10 +370,10 @@ def _line(touch: Touch) -> str:
     return touch.frames[0] if touch.frames else "an unnamed line"
 
 
-def _counted(formula: Expr | None) -> Count | None:
-    return None if formula is None else Count(formula)
+def _counted(formula: Expr | None, at_most: bool = False) -> Count | None:
+    return None if formula is None else Count(formula, at_most)
 
 
-def over_grid(counted: Sequence[Counted]) -> Count:
+def over_grid(counted: Sequence[Counted], at_most: bool = False) -> Count:
     """Return the sum over all programs."""
-    return Count(to_sympy(total_count(counted)))
+    return Count(to_sympy(total_count(counted)), at_most)

@@ -7,23 +7,33 @@ from fractions import Fraction
 
 from ioaware.analysis.formulas.printing import show
 from ioaware.analysis.ir.accesses.access_log import Touch
-from ioaware.analysis.ir.active_range import active_range
+from ioaware.analysis.ir.active_range import active_range, conjunctions
 from ioaware.analysis.ir.algebra.constructors import rebuild
 from ioaware.analysis.ir.algebra.counterexamples import has_counterexample
 from ioaware.analysis.ir.algebra.poly import ONE, Atom, Extreme, Floor, Poly, poly
 from ioaware.analysis.ir.algebra.prover import nonnegative
 from ioaware.analysis.ir.algebra.sympy_bridge import to_sympy
 
+EVERYWHERE = "at every size"
+
 
 def when_beyond(touch: Touch, size_bytes: Poly) -> str | None:
     """Return when an access leaves `size_bytes` of memory; None for never or unknown.
 
     The result is text such as `unless n % 256 == 0` or `at every size`. The offset of the last active lane must be known. Under
-    a mask, sample sizes must show that the access leaves its tensor: a proof may be missing where the mask is right.
+    a mask, sample sizes must show that the access leaves its tensor: a proof may be missing where the mask is right. Of a mask
+    with alternatives, as `a | b`, each is looked at by itself.
     """
+    found = [_when_beyond(part, size_bytes) for part in conjunctions(touch)]
+    conditions = list(dict.fromkeys(one for one in found if one))
+    return EVERYWHERE if EVERYWHERE in conditions else f"unless {' and '.join(conditions)}" if conditions else None
+
+
+def _when_beyond(touch: Touch, size_bytes: Poly) -> str:
+    """Return when an access stays inside; empty for always or unknown."""
     ends = active_range(touch)
     if ends is None:
-        return None
+        return ""
     wanted: list[str] = []
     last = ends[1] + touch.element_bytes
     room, evident = size_bytes - last, touch.mask == ONE
@@ -32,7 +42,7 @@ def when_beyond(touch: Touch, size_bytes: Poly) -> str | None:
     if not nonnegative(ends[0]) and (evident or has_counterexample(ends[0])):
         wanted.append(f"{show(to_sympy(ends[0]))} >= 0")
     never = any(end.constant is not None and end.constant < 0 for end in (ends[0], room))
-    return "at every size" if never else f"unless {' and '.join(wanted)}" if wanted else None
+    return EVERYWHERE if never else " and ".join(wanted)
 
 
 def _no_more_than(last: Poly, size: Poly) -> str:

@@ -44,11 +44,15 @@ _WHILE = re.compile(r"\((.*?)\) : ", re.DOTALL)
 
 
 def execute(
-    ir_text: str, arguments: Sequence[tuple[str, int | Pointer | None]], grid: Sequence[int], data: Mapping[str, Array]
+    ir_text: str,
+    arguments: Sequence[tuple[str, int | Pointer | None]],
+    grid: Sequence[int],
+    data: Mapping[str, Array],
+    sizes: Mapping[str, int] | None = None,
 ) -> Moved:
     """Return the bytes that all programs of a launch move.
 
-    `data` are the known contents of storages, by argument.
+    `data` are the known contents of storages, and `sizes` their bytes where accesses outside are counted, by argument.
 
     Raises `UndeterminedError` where an access depends on anything else.
     """
@@ -61,6 +65,7 @@ def execute(
     for first in range(0, programs, step):
         numbers = np.arange(first, min(first + step, programs), dtype=np.int64)
         run = _Run(module, grid, numbers, dict(data), moved)
+        run.sizes = sizes or {}
         values = [np.asarray([value]) if isinstance(value, (int, bool)) else value for _, value in arguments]
         run.call(function, values, np.ones(len(numbers), bool))
     return moved

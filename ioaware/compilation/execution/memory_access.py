@@ -41,6 +41,7 @@ def access(run: RunState, operation: Operation) -> None:
         raise UndeterminedError(f"the mask of {where} depends on a value that only the GPU computes")
     shape, element_bytes = accessed(operation)
     lanes = run.active.reshape(-1, *[1] * len(shape)) & mask.astype(bool).reshape(mask.shape or (1,))
+    _beyond(run, where, pointer, lanes, shape, element_bytes)
     elements = int(np.count_nonzero(lanes)) * (prod(shape) // max(1, prod(lanes.shape[1:])))
     setattr(run.moved, f"{kind}_bytes", getattr(run.moved, f"{kind}_bytes") + elements * element_bytes)
     if kind != "read":
@@ -50,6 +51,17 @@ def access(run: RunState, operation: Operation) -> None:
         _sectors(run, kind, pointer, lanes, shape, element_bytes)
     if operation.results:
         run.names[operation.results[0]] = _loaded(run, operation, pointer, lanes, element_bytes) if kind == "read" else None
+
+
+def _beyond(run: RunState, where: str, pointer: Pointer, lanes: Array, shape: tuple[int, ...], element_bytes: int) -> None:
+    """Count the lanes outside the storage of the tensor."""
+    size = run.sizes.get(pointer.name)
+    if size is None or not lanes.any():
+        return
+    outside = lanes & ((pointer.offsets < 0) | (pointer.offsets > size - element_bytes))
+    if outside.any():
+        count = int(np.count_nonzero(outside)) * (prod(shape) // max(1, prod(outside.shape[1:])))
+        run.moved.beyond[where] = run.moved.beyond.get(where, 0) + count
 
 
 def _sectors(run: RunState, kind: str, pointer: Pointer, lanes: Array, shape: tuple[int, ...], element_bytes: int) -> None:

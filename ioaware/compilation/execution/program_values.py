@@ -65,6 +65,8 @@ class Moved:
     """Tensors with contents that were read."""
     written_names: set[str] = field(default_factory=set[str])
     """Tensors that the launch wrote."""
+    beyond: dict[str, int] = field(default_factory=dict[str, int])
+    """Accessed elements outside their storage, by instruction and line."""
     contents: Mapping[str, Array] = field(default_factory=dict[str, Array])
     """Elements of the storages whose contents were read, by tensor."""
 

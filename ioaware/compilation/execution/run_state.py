@@ -6,7 +6,7 @@ The state is names, active programs, and what has been counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -24,6 +24,8 @@ class RunState:
 
     def __init__(self, module: Module, grid: Sequence[int], numbers: Array, data: dict[str, Array], moved: Moved) -> None:
         self.module, self.data, self.moved = module, data, moved
+        self.sizes: Mapping[str, int] = {}
+        """Bytes of the storages, by argument."""
         self.count = len(numbers)
         width, height = grid[0], grid[1]
         self.ids = {"x": numbers % width, "y": numbers // width % height, "z": numbers // (width * height)}

@@ -5,7 +5,7 @@ This is for launches where no formula has a rule for them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from sympy import Expr
@@ -25,9 +25,16 @@ def execute_without_data(launch: CapturedLaunch, values: Mapping[str, int], gpu:
     ir = first_ir(launch, values, gpu)
     parameters = [(name, _parameter(name, value, values)) for name, value in ir.parameters]
     try:
-        return execute(ir.text, parameters, [integer_at(extent, values) for extent in launch.grid], {})
+        grid = [integer_at(extent, values) for extent in launch.grid]
+        return execute(ir.text, parameters, grid, {}, storage_sizes(ir.parameters, values))
     except (UndeterminedError, ValueError, KeyError, IndexError, TypeError, AttributeError, StopIteration):
         return None
+
+
+def storage_sizes(parameters: Sequence[tuple[str, Value]], values: Mapping[str, int]) -> dict[str, int]:
+    """Return the bytes of the storage of each tensor, by parameter of the IR."""
+    tensors = [(name, value) for name, value in parameters if isinstance(value, TensorValue)]
+    return {name: integer_at(tensor.storage_bytes, values) for name, tensor in tensors}
 
 
 def _parameter(name: str, value: Value, values: Mapping[str, int]) -> int | Pointer | None:

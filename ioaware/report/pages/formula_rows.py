@@ -103,7 +103,7 @@ def _rows(formulas: Formulas, derived: Derived) -> Iterator[FormulaRow]:
             continue
         value = value_at(count, derived.values)
         shown = significant(value, 5) if value is not None and name == "FLOPs" else bytes_text(value)
-        yield formula_row(name, "depends on data" if shown == UNKNOWN else shown, count.expr)
+        yield formula_row(name, "depends on data" if shown == UNKNOWN else ("≤ " if count.at_most else "") + shown, count.expr)
 
 
 def formula_row(name: str, value: str, expr: Expr) -> FormulaRow:

@@ -188,6 +188,10 @@ def sector_bytes_at(derived: Derived, point: Mapping[str, int]) -> int | None:
 
     None where they are unknown.
     """
+    if derived.exact_here_only:
+        own = derived.requested
+        sectors = (own.read_sector_bytes, own.write_sector_bytes) if own and point == derived.values else (None, None)
+        return None if None in sectors else sum(filter(None, sectors))
     formulas = derived.formulas
     sides = [] if formulas is None else [formulas.read_sector_bytes, formulas.write_sector_bytes]
     known = [value_at(side, point) for side in sides]

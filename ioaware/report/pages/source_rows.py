@@ -110,7 +110,7 @@ def _row(cost: LineCost, section: Section, lines: Lines, *, with_text: bool) -> 
         text,
         cost.heat,
         "data" if cost.share is None else percent_text(cost.share, 3),
-        bytes_text(cost.bytes),
+        ("≤ " if line.bytes.at_most else "") + bytes_text(cost.bytes),
         bytes_text(cost.sector_bytes),
         "" if over is None else times_text(over),
         over is not None and over > 1.05,

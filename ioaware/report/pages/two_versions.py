@@ -77,7 +77,9 @@ def terms(old: Findings, new: Findings) -> list[Pair]:
     """
     rows: list[Pair] = []
     for name in ("read_bytes", "write_bytes", "atomic_bytes"):
-        both = [_terms(getattr(one.derived.formulas, name)) for one in (old, new)]
+        counts: list[Any] = [getattr(one.derived.formulas, name) for one in (old, new)]
+        both = [_terms(count) for count in counts]
+        kind = name.removesuffix("_bytes") + ("s at most" if any(count.at_most for count in counts) else "s")
         for term in dict.fromkeys((*both[0], *both[1])):
             values = [
                 value_at(Count(parts[term] * term), one.derived.values) if term in parts else 0
@@ -85,7 +87,7 @@ def terms(old: Findings, new: Findings) -> list[Pair]:
             ]
             forms = [show(parts[term] * term) if term in parts else "–" for parts in both]
             label = forms[0] if forms[0] == forms[1] else f"{forms[0]} → {forms[1]}"
-            rows.append(Pair(f"{name.removesuffix('_bytes')}s: {clean(label, MAX_TERM)}", *values))
+            rows.append(Pair(f"{kind}: {clean(label, MAX_TERM)}", *values))
     return sorted(rows, key=lambda row: (row.old == row.new, -abs((row.new or 0) - (row.old or 0))))
 
 

@@ -10,7 +10,7 @@ import pytest
 from ioaware.analysis.ir.accesses.access_log import Condition, Touch
 from ioaware.analysis.ir.accesses.kernel_traffic import Count
 from ioaware.analysis.ir.accesses.values import Target, lane_symbol
-from ioaware.analysis.ir.active_range import active_range
+from ioaware.analysis.ir.active_range import active_range, conjunctions
 from ioaware.analysis.ir.algebra.constructors import floor_div
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Symbol, Unknown, poly
 from ioaware.analysis.ir.algebra.predicates import at_least_zero, is_zero
@@ -56,6 +56,8 @@ def drawn(seed: int) -> Touch:
         tests.append(at_least_zero(draw.randrange(C + 2) - poly(WIDE)))
     if draw.random() < 0.3:
         tests.append(at_least_zero(M - 1 - poly(ROW)))
+    if draw.random() < 0.2:
+        tests.append(is_zero(poly(LANE) - draw.randrange(B)))
     offset = draw.choice((AT * 4, poly(ROW) * N * 4 + AT * 4, poly(ROW) * 64 + AT * 16 + poly(WIDE) * 4, 400 - AT * 4))
     return touch(offset + draw.choice((0, 4, -8)), *tests, under=draw.choice((ONE, at_least_zero(N - 3 - AT))))
 
@@ -79,7 +81,7 @@ def test_most_ranges_are_known() -> None:
     "mask",
     [
         poly(Unknown("data", "it is loaded", truth=True)),  # data decide it
-        is_zero(poly(LANE) - 3),
+        is_zero(2 * poly(LANE) - 3),  # at no lane
         at_least_zero(poly(LANE) - poly(PID)) * at_least_zero(N - 1 - AT),  # it couples two digits
         at_least_zero(poly(LANE) - 3) + at_least_zero(2 - poly(LANE)) * at_least_zero(N - 9),  # a disjunction
         at_least_zero(N - 5 - AT),  # no lane is active at n = 4
@@ -88,6 +90,16 @@ def test_most_ranges_are_known() -> None:
 )
 def test_nothing_is_claimed_under_another_mask(mask: Poly) -> None:
     assert active_range(touch(AT * 4, mask)) is None
+
+
+def test_alternatives_are_ranges_of_their_own() -> None:
+    """Those below n - 1 but for the third are none: no conjunction makes them active."""
+    below, at_three, late = at_least_zero(N - 1 - AT), is_zero(AT - 3), at_least_zero(AT - 2)
+    either = below + at_three - below * at_three
+    assert {active_range(one) for one in conjunctions(touch(AT * 4, either))} == {(ZERO, 4 * N - 4), (poly(12), poly(12))}
+    part = below * (1 - at_three) + at_three * late
+    assert [one.mask for one in conjunctions(touch(AT * 4, part))] == [at_three * late]
+    assert [one.mask for one in conjunctions(touch(AT * 4, below, under=late))] == [below]
 
 
 def test_nothing_is_claimed_of_another_address() -> None:

@@ -57,6 +57,38 @@ def masked_tile(x, out, rows, columns, stride, MORE: tl.constexpr, B: tl.constex
         tl.store(out + at, tl.load(x + at, mask=inside), mask=inside & (column[None, :] < columns))
 
 
+@triton.jit
+def and_one_more(x, out, n, AT: tl.constexpr, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    mask = ((at < n) and at != 3) or (at == AT)
+    tl.store(out + at, tl.load(x + at, mask), mask)
+
+
+@triton.jit
+def gathered(x, index, out, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    rows = tl.load(index + at, at < n, other=0)
+    tl.store(out + at, tl.load(x + rows, at < n), at < n)
+
+
+def one_more(n: int = 100, device: str = "cuda") -> torch.Tensor:
+    x = torch.zeros(n, device=device)
+    out = torch.empty_like(x)
+    and_one_more[(triton.cdiv(n, 32),)](x, out, n, AT=4, B=32)
+    return out
+
+
+def rows_of_a_table(n: int = 100, rows: int = 90, device: str = "cuda") -> torch.Tensor:
+    x, index = torch.zeros(rows, device=device), torch.arange(n, dtype=torch.int32, device=device)
+    out = torch.empty(n, device=device)
+    gathered[(triton.cdiv(n, 32),)](x, index, out, n, B=32)
+    return out
+
+
+def enough_rows(n: int = 100, device: str = "cuda") -> torch.Tensor:
+    return rows_of_a_table(n, n, device)
+
+
 def too_far(n: int = 1024, device: str = "cuda") -> torch.Tensor:
     x = torch.zeros(n, device=device)
     out = torch.empty_like(x)
@@ -157,6 +189,19 @@ def test_the_last_row_of_a_tile_reaches_past_the_end() -> None:
     (note,) = beyond(wide_tile)
     assert note.endswith("reaches beyond x unless columns % 16 == 0")
     assert not beyond(tile)
+
+
+def test_alternatives_of_a_mask_are_looked_at_one_by_one() -> None:
+    for note in beyond(one_more):
+        assert note.endswith("unless 20 <= 4*n bytes")
+    assert len(beyond(one_more)) == 2
+
+
+def test_indices_of_the_target_past_the_end() -> None:
+    (note,) = beyond(rows_of_a_table)
+    assert "tt.load" in note
+    assert note.endswith("reaches beyond its tensor with 10 elements at these sizes")
+    assert not beyond(enough_rows)
 
 
 def test_explain_marks_the_line() -> None:

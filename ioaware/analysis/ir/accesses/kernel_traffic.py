@@ -6,7 +6,7 @@ They are launch arguments, and each access with its formulas and source line.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -75,9 +75,13 @@ AccessKind: TypeAlias = Literal["read", "write", "atomic"]
 
 @dataclass(frozen=True)
 class Count:
-    """A number as a formula. Equal formulas are equal counts."""
+    """A number as a formula. Equal formulas are equal counts.
+
+    `at_most` marks an upper bound: data mask lanes, or skip what is counted.
+    """
 
     expr: Expr
+    at_most: bool = False
 
     @property
     def closed(self) -> bool:
@@ -97,10 +101,10 @@ class Count:
         return compile_expression(self.expr)(values)
 
     def __add__(self, other: Count) -> Count:
-        return Count(self.expr + other.expr)
+        return Count(self.expr + other.expr, self.at_most or other.at_most)
 
     def __str__(self) -> str:
-        return show(self.expr)
+        return f"<= {show(self.expr)}" if self.at_most else show(self.expr)
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ class Access:
     @cached_property
     def bytes(self) -> Count:
         """Return the bytes of the active lanes."""
-        return Count(self.element_bytes * self.elements.expr)
+        return replace(self.elements, expr=self.element_bytes * self.elements.expr)
 
     @property
     def source(self) -> str:

@@ -97,7 +97,7 @@ def _text(source: AnnotatedSource, verbose: bool) -> Iterator[RenderableType]:
                 yield Text(printable(f"{source.share_text(line, kernel):>7} {bar} {line.number:>5}  {line.text}"), no_wrap=True)
                 if line.accesses:
                     times = " and ".join(brief(count.expr, verbose=verbose) for count in line.executions)
-                    formula = brief(line.bytes.expr, verbose=verbose)
+                    formula = ("at most " if line.bytes.at_most else "") + brief(line.bytes.expr, verbose=verbose)
                     yield Text(printable(f"{_margin(line)}{line.kinds} {formula} bytes; runs {times} times"))
                 if line.beyond:
                     yield Text(printable(f"{_margin(line)}reaches beyond {line.beyond}"))
@@ -120,7 +120,9 @@ def _hot(source: AnnotatedSource) -> RenderableType:
             shorten(" ".join(cost.line.text.split()), LONGEST_LINE),
             cost.bar,
             "data" if cost.share is None else f"{cost.share:.1%}",
-            "data" if cost.bytes is None else bytes_text(cost.bytes * kernel.launches),
+            "data"
+            if cost.bytes is None
+            else ("<= " if cost.line.bytes.at_most else "") + bytes_text(cost.bytes * kernel.launches),
             "" if cost.overfetch is None else times_text(cost.overfetch),
             "data" if cost.runs is None else f"{cost.runs * kernel.launches:,}",
         )
