@@ -14,45 +14,49 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ioaware.simulation import predictions as files
-from ioaware.simulation.accuracy import GOALS, PLACES, Accuracy, Comparison, Row, point_key
-from ioaware.simulation.accuracy_record.counter_comparison import compare
-from ioaware.simulation.accuracy_record.l1_reuse import read_l1_answers
-from ioaware.simulation.accuracy_record.steady_state import is_steady
+from ioaware.simulation.accuracy import GOALS, PLACES, PREDICTED_AGAIN, Accuracy, Comparison, Row
+from ioaware.simulation.accuracy_record.recorded_accuracy import predicted_again, recorded_accuracy
+from ioaware.simulation.predictions import measured_points
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "results" / "simulation-accuracy.md"
 TABLE = re.compile(r"(<!-- (?P<name>[a-z-]+) -->\n\n?).*?(\n?<!-- end -->)", re.DOTALL)
-TOGETHER = ("all", "held out")
+TOGETHER = ("all", "held out", PREDICTED_AGAIN)
 MEGABYTE = 1e6
 
 
-def record() -> Accuracy:
-    """Compare all recorded points with all recorded predictions."""
-    found = [*files.read_predictions(), *files.committed_before()]
-    return compare(
-        files.measured_points(), found, files.held_out_points(), files.read_predictions(files.STEADY), read_l1_answers()
+def again_table(first: Accuracy, again: Accuracy) -> str:
+    """Return errors of the first predictions and of those made again.
+
+    By place: both at the counters that both predict, then those made again at all counters.
+    """
+    known = {_counter(one) for one in first.comparisons} & {_counter(one) for one in again.comparisons}
+    groups = (
+        ("first, of both", [one for one in first.comparisons if _counter(one) in known]),
+        ("again, of both", [one for one in again.comparisons if _counter(one) in known]),
+        ("again, all", again.comparisons),
     )
+    found = [(name, row) for name, part in groups for row in Accuracy(tuple(part), ()).rows if row.family == "all"]
+    found.sort(key=lambda pair: PLACES.index(pair[1].place))
+    return _table(_AGAIN, [(row.place, name, str(row.count), *_errors(row), _inside(row)) for name, row in found])
 
 
-def again() -> list[tuple[str, Accuracy]]:
-    """Compare the points that are predicted again, earlier and now."""
-    folder = files.PREDICTIONS.parent / "again"
-    single, steady = (files.read_predictions(folder / name) for name in ("predictions.jsonl", "steady.jsonl"))
-    chosen = [{point_key(one.target, one.params) for one in found} for found in (single, steady)]
-    points = [one for one in files.measured_points() if point_key(one.target, one.params) in chosen[1 if is_steady(one) else 0]]
-    before = [*files.read_predictions(), *files.committed_before()]
-    held, l1 = files.held_out_points(), read_l1_answers()
-    return [
-        ("earlier", compare(points, before, held, files.read_predictions(files.STEADY), l1)),
-        ("again", compare(points, single, held, steady, l1)),
-    ]
+def outlier_table(first: Accuracy, again: Accuracy) -> str:
+    """Return the outliers at HBM of either prediction, with both.
+
+    The cause is that of the prediction made again, where there is one and it is an outlier.
+    """
+    later = {_counter(one): one for one in again.comparisons}
+    earlier = {_counter(one): one for one in first.comparisons}
+    outliers = {_counter(one): one for found in (again, first) for one in found.outliers if one.place.startswith("HBM")}
+    order = sorted(
+        outliers, key=lambda counter: -max((found[counter].error or 0) for found in (earlier, later) if counter in found)
+    )
+    return _table(_OUTLIERS, [_outlier(outliers[one], earlier.get(one), later.get(one)) for one in order])
 
 
-def again_table(found: Iterable[tuple[str, Accuracy]]) -> str:
-    """Return errors at HBM of points that are predicted again, before and after."""
-    rows = [(name, row) for name, one in found for row in one.rows if row.family == "all" and row.place.startswith("HBM")]
-    cells = [(row.place, name, str(row.count), *_errors(row), _inside(row)) for name, row in rows]
-    return _table(_AGAIN, sorted(cells, key=lambda cell: cell[0]))
+def _counter(one: Comparison) -> tuple[str, str, str, int]:
+    """Return what identifies a recorded counter; a split by L1 reuse may differ."""
+    return one.point, one.kernel, one.place.partition(",")[0], one.counted
 
 
 def tables(found: Accuracy) -> dict[str, str]:
@@ -64,14 +68,13 @@ def tables(found: Accuracy) -> dict[str, str]:
         "summary": _table(_SUMMARY, [_summary(row) for row in rows if row.family in TOGETHER]),
         "families": _table(_FAMILIES, [_family(row) for row in rows if row.family not in TOGETHER]),
         "causes": _causes(found.outliers),
-        "outliers": _table(_OUTLIERS, [_outlier(one) for one in at_hbm]),
     }
 
 
 _SUMMARY = ("points", "place", "compared", "median", "95 %", "worst", "goals", "in range")
 _AGAIN = ("place", "prediction", "compared", "median", "95 %", "worst", "in range")
 _FAMILIES = ("family", "place", "compared", "median", "95 %", "worst", "in range", "too small: number, worst")
-_OUTLIERS = ("point", "kernel", "place", "predicted, MB", "counted, MB", "held out", "why")
+_OUTLIERS = ("point", "kernel", "place", "first, MB", "again, MB", "counted, MB", "held out", "why")
 
 
 def _counts(found: Accuracy, at_hbm: Sequence[Comparison]) -> str:
@@ -115,12 +118,13 @@ def _causes(outliers: Iterable[Comparison]) -> str:
     return _table(("why", *PLACES), [(cause, *(str(found[cause, place] or "") for place in PLACES)) for cause in causes])
 
 
-def _outlier(one: Comparison) -> Sequence[str]:
+def _outlier(one: Comparison, first: Comparison | None, again: Comparison | None) -> Sequence[str]:
     point = re.sub(r"ioaware\.kernels\.attention\.(pytorch\.)?\w*targets:|scripts/foreign/", "", one.point)
     point = re.sub(r" (batch=1|dtype=float16|deterministic=False)(?= |$)", "", point)
-    sizes = [f"{value / MEGABYTE:.1f}" for value in (one.predicted, one.counted)]
-    place = one.place.removeprefix("HBM ")
-    return (f"`{point}`", f"`{one.kernel}`", place, *sizes, "yes" if one.held_out else "", one.explanation)
+    sizes = [f"{made.predicted / MEGABYTE:.1f}" if made else "" for made in (first, again)]
+    why = "within 5 % again" if again and not again.explanation else (again or one).explanation
+    held = "yes" if first and first.held_out else ""
+    return (f"`{point}`", f"`{one.kernel}`", one.place.removeprefix("HBM "), *sizes, f"{one.counted / MEGABYTE:.1f}", held, why)
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -133,7 +137,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args(arguments)
-    text, found = PAGE.read_text(encoding="utf-8"), {**tables(record()), "again": again_table(again())}
+    points = measured_points()
+    first, again = recorded_accuracy(points), predicted_again(points)
+    found = {**tables(first), "again": again_table(first, again), "outliers": outlier_table(first, again)}
+    text = PAGE.read_text(encoding="utf-8")
     made = TABLE.sub(lambda match: match[1] + found[match["name"]] + match[3], text)
     if given.check:
         return int(made != text)

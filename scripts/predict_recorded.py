@@ -5,6 +5,10 @@
 FOLDER gets `predictions.jsonl` (single launches, the L2 emptied before each), `steady.jsonl` (calls in steady state),
 `cost.jsonl` (CPU seconds and peak memory of each point) and `environment.json` (commit and versions). Each point has its own
 forked process with a limit of time. Files are written after every point, and points that they have are not predicted again.
+
+Points come in three groups: outliers at HBM of the recorded predictions, then held-out points, then all others. Each group is
+in an order by a hash of the point's name, so that a part of it is of no one kind. When the time of --for is over, running
+points are stopped and left for the next run.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -28,12 +32,14 @@ from ioaware.environment import software_environment
 from ioaware.machine import find_machine_or_file
 from ioaware.result import Result
 from ioaware.simulation.accuracy import Prediction, point_key
-from ioaware.simulation.accuracy_record.steady_state import is_steady, predict_call
+from ioaware.simulation.accuracy_record.recorded_accuracy import recorded_accuracy
+from ioaware.simulation.accuracy_record.steady_state import CALL, is_steady, predict_call
 from ioaware.simulation.predictions import measured_points, predict_point, read_predictions, write_predictions
 
 MODULES = ("ioaware.simulation.simulate", "ioaware.derivation.derive", "ioaware.targets.target")
 LIMIT_S = 240.0
 POLL_S = 0.02
+Key = tuple[bool, str]
 FILES = {False: "predictions.jsonl", True: "steady.jsonl"}
 COST = "cost.jsonl"
 
@@ -57,15 +63,32 @@ class Record:
         with (self.folder / COST).open("a", encoding="utf-8") as file:
             file.write(json.dumps({"point": point_key(one.target, one.params), "steady": steady, **cost}) + "\n")
 
-    def missing(self, points: Iterable[Result]) -> list[Result]:
-        """Return the points without a prediction, each once.
+    def missing(self, points: Iterable[Result], groups: Sequence[Collection[Key]] = ()) -> list[Result]:
+        """Return the points without a prediction, each once, group by group.
 
-        Their order mixes kinds and is the same each time: points that there is no time for are of no one kind.
+        Within a group the order mixes kinds and is the same each time. Points of no group come last.
         """
         known = {(steady, point_key(one.target, one.params)) for steady, all_ in self.found.items() for one in all_}
-        left = {(is_steady(one), point_key(one.target, one.params)): one for one in points}
-        order = sorted(left.keys() - known, key=lambda key: hashlib.sha256(repr(key).encode()).digest())
-        return [left[key] for key in order]
+        left = {key_of(one): one for one in points}
+
+        def place(key: Key) -> tuple[int, bytes]:
+            group = next((at for at, keys in enumerate(groups) if key in keys), len(groups))
+            return group, hashlib.sha256(repr(key).encode()).digest()
+
+        return [left[key] for key in sorted(left.keys() - known, key=place)]
+
+
+def key_of(point: Result) -> Key:
+    """Return whether a point is of calls in steady state, and its name."""
+    return is_steady(point), point_key(point.target, point.params)
+
+
+def first_groups(points: Sequence[Result]) -> list[set[Key]]:
+    """Return the outliers at HBM of the recorded predictions, and the held-out points."""
+    found = recorded_accuracy(points)
+    outliers = {(one.kernel == CALL, one.point) for one in found.outliers if one.place.startswith("HBM")}
+    held_out = {(one.kernel == CALL, one.point) for one in found.comparisons if one.held_out}
+    return [outliers, held_out]
 
 
 @dataclass
@@ -77,6 +100,11 @@ class Job:
     path: Path
     started: float
 
+    def stop(self) -> None:
+        """End the process; its point has no prediction."""
+        self.process.kill()
+        self.process.join()
+
     def result(self, limit_s: float) -> tuple[Prediction, dict[str, object]] | None:
         """Return the prediction and its cost once the process ended; None before."""
         late = time.monotonic() - self.started > limit_s
@@ -84,7 +112,7 @@ class Job:
             return None
         reason = f"no prediction after {limit_s:g} s" if late else f"its process ended with {self.process.exitcode}"
         if late:
-            self.process.kill()
+            self.stop()
         self.process.join()
         if found := read_predictions(self.path):
             return found[0], json.loads(self.path.with_suffix(".cost").read_text(encoding="utf-8"))
@@ -108,11 +136,14 @@ def _start(point: Result, number: int, folder: Path) -> Job:
 
 
 def run(points: Sequence[Result], record: Record, processes: int, limit_s: float, stop_after_s: float) -> int:
-    """Predict points in so many processes; return how many had no time."""
+    """Predict points in so many processes; return how many had no time.
+
+    Those that run when the time is over are stopped and count as such.
+    """
     waiting, running, end = list(enumerate(points)), list[Job](), time.monotonic() + stop_after_s
     with tempfile.TemporaryDirectory() as name:
-        while running or (waiting and time.monotonic() < end):
-            while waiting and len(running) < processes and time.monotonic() < end:
+        while (waiting or running) and time.monotonic() < end:
+            while waiting and len(running) < processes:
                 number, point = waiting.pop(0)
                 running.append(_start(point, number, Path(name)))
             for job in list(running):
@@ -121,7 +152,9 @@ def run(points: Sequence[Result], record: Record, processes: int, limit_s: float
                     record.add(is_steady(job.point), *done)
                     print(point_key(job.point.target, job.point.params), done[1], done[0].failed, file=sys.stderr, flush=True)
             time.sleep(POLL_S)
-    return len(waiting)
+        for job in running:
+            job.stop()
+    return len(waiting) + len(running)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -131,7 +164,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", default="", help="points with this in their name")
     parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds a point may take")
-    parser.add_argument("--for", type=float, default=float("inf"), dest="stop_after_s", help="seconds to start points in")
+    parser.add_argument(
+        "--for", type=float, default=float("inf"), dest="stop_after_s", help="seconds until running points are stopped"
+    )
     given = parser.parse_args(arguments)
     for module in MODULES:  # imported once, before the processes are forked
         importlib.import_module(module)
@@ -139,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = json.dumps(software_environment(), indent=1, default=str)
     (given.folder / "environment.json").write_text(f"{text}\n", encoding="utf-8")
     chosen = [one for one in measured_points() if given.only in point_key(one.target, one.params)]
-    points = record.missing(chosen)
+    points = record.missing(chosen, first_groups(chosen))
     print(f"{len(points)} points to predict in {given.processes} processes", file=sys.stderr)
     left = run(points, record, given.processes, given.limit, given.stop_after_s)
     print(f"{left} points had no time", file=sys.stderr)

@@ -29,6 +29,11 @@ Those of the other files of its folder were committed before.
 """
 STEADY = RECORDED / "simulated" / "steady.jsonl"
 """Predictions of calls in steady state."""
+AGAIN = RECORDED / "simulated" / "again"
+"""Predictions of the same points by a later model.
+
+They were made after measuring.
+"""
 SYSTEMS = RECORDED / "systems" / "h200-systems.jsonl"
 """Points measured after the model and its numbers were fixed, and predicted later."""
 STEADY_POINTS = ("steady/*.jsonl",)

@@ -10,8 +10,9 @@ import pytest
 from ioaware.machine import Machine
 from ioaware.result import Result
 from ioaware.simulation.accuracy import Prediction
+from ioaware.simulation.predictions import measured_points
 from scripts import predict_recorded
-from scripts.predict_recorded import Record, run
+from scripts.predict_recorded import Record, first_groups, key_of, run
 
 
 def fake(measured: Result, machine: Machine) -> Prediction:
@@ -48,3 +49,27 @@ def test_every_point_is_tried_and_none_twice(tmp_path: Path, monkeypatch: pytest
 
 def test_points_beyond_the_time_are_left(tmp_path: Path) -> None:
     assert run([point(1), point(2)], Record(tmp_path), processes=1, limit_s=1.0, stop_after_s=0.0) == 2
+
+
+def test_points_that_run_when_the_time_is_over_are_stopped_and_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predict_recorded, "predict_point", fake)
+    record = Record(tmp_path)
+    assert run([point(3), point(4)], record, processes=1, limit_s=60.0, stop_after_s=1.0) == 2
+    assert len(record.missing([point(3), point(4)])) == 2
+
+
+def test_outliers_come_first_then_held_out_points(tmp_path: Path) -> None:
+    points = [point(n) for n in range(8)]
+    groups = [{key_of(points[5])}, {key_of(points[2]), key_of(points[5]), key_of(points[7])}]
+    order = [one.params["n"] for one in Record(tmp_path).missing(points, groups)]
+    assert order[0] == 5
+    assert set(order[1:3]) == {2, 7}
+    assert set(order[3:]) == {0, 1, 3, 4, 6}
+
+
+def test_the_groups_are_those_of_the_record() -> None:
+    points = measured_points()
+    outliers, held_out = first_groups(points)
+    assert outliers & held_out
+    assert outliers - held_out
+    assert outliers | held_out < {key_of(one) for one in points}

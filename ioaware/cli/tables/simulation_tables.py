@@ -112,6 +112,7 @@ def _between(bounds: Range) -> str:
 
 def accuracy_text(result: Accuracy) -> Iterator[RenderableType]:
     """Yield rows by family and place, outliers, points without prediction."""
+    yield Text(f"predictions: {result.made}\n")
     columns = ("family", "place", "counted", "median", "95 %", "worst", "in range", "too small", "worst of these")
     yield table(columns, map(_accuracy_row, result.rows), left=2)
     if result.outliers:

@@ -102,7 +102,7 @@ def _headline(found: Accuracy) -> str:
         return "No recorded launch has a prediction."
     return (
         f"HBM reads of {reads.count} recorded launches and calls: median error {percent_text(reads.median)}, "
-        f"95 % within {percent_text(reads.percentile_95)}, worst {percent_text(reads.worst)}."
+        f"95 % within {percent_text(reads.percentile_95)}, worst {percent_text(reads.worst)}. Predictions are {found.made}."
     )
 
 
