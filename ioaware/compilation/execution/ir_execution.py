@@ -34,7 +34,8 @@ A longer launch is not executed.
 """
 UNSUPPORTED = ("tt.descriptor", "tt.make_tensor_ptr", "tt.advance", "ttng.", "ttg.", "tt.experimental")
 PASS_ON = ("scf.yield", "scf.condition", *RETURNS)
-NO_EFFECT = ("tt.assert", "tt.print", "llvm.intr.assume", "gpu.barrier", "scf.yield", "tt.return", "cf.assert")
+WAITS = ("gpu.barrier", "ttg.barrier", "tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents")
+NO_EFFECT = (*WAITS, "tt.assert", "tt.print", "llvm.intr.assume", "scf.yield", "tt.return", "cf.assert")
 PURE_REGIONS = (*FOLDS, "tt.map_elementwise")
 _ASM_MEMORY = re.compile(r'^ ?"[^"]*\b(?:ld|st|atom|red|cp)\.')
 _FOR = re.compile(r"(%[\w.$-]+) = (\S+) to (\S+) step (\S+?)(?: iter_args\((.*?)\) ->.*)?\s*(?::.*)?$", re.DOTALL)
@@ -171,7 +172,7 @@ class _Run(RunState):
             raise UndeterminedError("the launch is too long to execute")
         if name in MEMORY:
             access(self, operation)
-        elif name.startswith(UNSUPPORTED):
+        elif name.startswith(UNSUPPORTED) and name not in WAITS:
             raise UndeterminedError(f"no rule for {name}")
         elif name in ("scf.for", "scf.if", "scf.while", "tt.call"):
             control = {"scf.for": self._for, "scf.if": self._if, "scf.while": self._while, "tt.call": self._call}[name]
@@ -284,6 +285,8 @@ class _Run(RunState):
         It then does not matter whether they run.
         """
         for inner in _operations(blocks):
+            if inner.name in WAITS:
+                continue
             if (
                 inner.name in MEMORY
                 or inner.name.startswith((*UNSUPPORTED, "tt.dot", "scf.while"))

@@ -86,6 +86,15 @@ def test_tensor_contents_bound_a_loop() -> None:
     assert moved.read_names == {"n"}
 
 
+@pytest.mark.parametrize("wait", ["gpu.barrier", "ttg.barrier local", "tt.grid_dependency_wait"])
+def test_a_barrier_moves_nothing(wait: str) -> None:
+    counts = {"n": np.array([2, 0, 5])}
+    moved = execute(
+        IR.replace("BODY", f"{wait}\n    {LOOP.replace('%v =', wait + chr(10) + '      %v =')}"), ARGUMENTS, (3, 1, 1), counts
+    )
+    assert moved.read_bytes == 3 * 4 + 7 * 4
+
+
 @pytest.mark.parametrize(
     ("body", "data", "why"),
     [
