@@ -8,6 +8,7 @@ that share no byte share no block.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
@@ -42,7 +43,7 @@ def rectangles(addresses: Numbers, element_bytes: int) -> list[Rectangle]:
 
     Each byte is covered once, and each rectangle has one pitch.
     """
-    starts = np.unique(addresses)
+    starts = _distinct(addresses)
     if not starts.size:
         return []
     breaks = np.flatnonzero(np.diff(starts) > element_bytes)
@@ -60,6 +61,14 @@ def rectangles(addresses: Numbers, element_bytes: int) -> list[Rectangle]:
         found.append(Rectangle(int(first[at]), rows, int(runs[at]), pitch if rows > 1 else int(runs[at])))
         at = end
     return found
+
+
+def _distinct(addresses: Numbers) -> Numbers:
+    """Return the distinct addresses in order. Most tiles list theirs in order already."""
+    if (addresses[1:] > addresses[:-1]).all():
+        return addresses
+    ordered = np.sort(addresses)
+    return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +167,10 @@ def choose_blocks(parts: Sequence[Rectangle], alignment: int, line_bytes: int) -
     """
     pitched = [part for part in parts if part.rows > 1 and part.run < part.pitch]
     if pitched:
-        pitch = max((p.pitch for p in pitched), key=lambda one: sum(p.bytes for p in pitched if p.pitch == one))
+        weight: Counter[int] = Counter()
+        for part in pitched:
+            weight[part.pitch] += part.bytes
+        pitch = weight.most_common(1)[0][0]
         same = [part for part in pitched if part.pitch == pitch]
         rows, columns = min(part.rows for part in same), min(part.run for part in same)
         return Blocks(pitch, rows, columns, max(1, min(64, line_bytes // (rows * columns))))
