@@ -302,9 +302,10 @@ def measure(target: str, **params: ParamValue) -> Result:
 
     Raises `MachineError` where they cannot be read.
     """
+    from ioaware.derivation.measured_flops import with_derived_flops
     from ioaware.measurement.measure import measure as run_measured
 
-    return run_measured(target, params)
+    return with_derived_flops(run_measured(target, params))
 
 
 def fuse(program: Callable[..., Any]) -> Fusion:

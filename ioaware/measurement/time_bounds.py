@@ -47,6 +47,11 @@ def launch_bound(result: Result, launch: Launch) -> TimeBound | None:
     return _bound(machine, launch.flops, _dtype(result), launch.matmul_types, launch.requested, launch.hbm)
 
 
+def has_flops(result: Result) -> bool:
+    """Return whether a record or a closed form of its case has the FLOPs."""
+    return result.flops is not None or _flops(result) is not None
+
+
 def with_flops(result: Result, derived: Result | None) -> Result:
     """Return a measured record with the FLOPs that a derivation counted.
 

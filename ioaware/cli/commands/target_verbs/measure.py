@@ -37,13 +37,14 @@ def measure(
     Example: ioaware measure flash2 -p seq_len=4096 -p heads=16
     """
     from ioaware.cli.render import result_text
+    from ioaware.derivation.measured_flops import with_derived_flops
     from ioaware.measurement.measure import Options
     from ioaware.measurement.measure import measure as run_measured
     from ioaware.targets.target import load_target
 
     params = load_target(target).resolve(given, typed=True)
     options = Options(counters="off" if no_counters else "required", shared=shared, timeout_s=timeout)
-    result = run_measured(target, params, options=options)
+    result = with_derived_flops(run_measured(target, params, options=options))
     verbose = settings().verbose
     emit(result.to_dict, lambda: result_text(result, verbose=verbose), as_json=as_json, output=output)
     return of_result(result)
