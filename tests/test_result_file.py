@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from ioaware import result_file
-from ioaware.errors import DataError, WriteError
+from ioaware.errors import DataError, MachineError, WriteError
 from ioaware.result import Check, Launch, Result, Timing, Traffic
 from ioaware.result_file import decode, encode, read_jsonl, write_jsonl
 
@@ -203,6 +204,20 @@ def test_an_endless_device_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(result_file, "MAX_BYTES", 1000)
     with pytest.raises(DataError, match="more than the 1000"):
         list(read_jsonl(Path("/dev/zero")))
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none.jsonl: cannot be read \(No such file"):
+        list(read_jsonl(tmp_path / "none.jsonl"))
+
+
+def test_reading_without_msgspec_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine that only measures."""
+    line = encode(RESULT)
+    monkeypatch.setitem(sys.modules, "msgspec", None)
+    with pytest.raises(MachineError, match="msgspec is not installed") as error:
+        decode(line)
+    assert error.value.remedy == "pip install msgspec"
 
 
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from ioaware.errors import DataError, UsageError, WriteError
-from ioaware.result import Result, Status, Traffic
+from ioaware.result import Launch, Result, Status, Traffic
 from ioaware.result_file import encode
 from ioaware.sweep.points import Point, make_point
-from ioaware.sweep.store import Store
+from ioaware.sweep.store import Store, _create  # pyright: ignore[reportPrivateUsage]
 from tests.support import SUPPORT
 
 HERE = SUPPORT / "sweep"
@@ -133,6 +133,40 @@ def test_eight_writers_lose_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_an_interrupted_save_leaves_nothing_and_no_lock(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C between BEGIN and COMMIT."""
+
+    def interrupt(row: object) -> str:
+        raise KeyboardInterrupt
+
+    point = a_point(51)
+    with Store(filled) as store, Store(filled) as other:
+        with monkeypatch.context() as patch:
+            patch.setattr("ioaware.sweep.store._digest", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                store.add(point, a_result(point))
+        other._connection.execute("PRAGMA busy_timeout = 0")  # pyright: ignore[reportPrivateUsage]
+        other.add(point, a_result(point))
+        assert len(store.results()) == 51
+
+
+def test_the_process_that_creates_second_keeps_the_first_store(filled: Path) -> None:
+    before = filled.read_bytes()
+    _create(filled)  # what a process does that saw no file yet
+    assert filled.read_bytes() == before
+    assert list(filled.parent.iterdir()) == [filled]
+
+
+def test_the_tuning_of_any_machine_is_found(tmp_path: Path) -> None:
+    point = a_point(source="measure")
+    with Store(tmp_path / "s.db") as store:
+        assert store.tuning(point) == {}
+        for machine, configuration in (("A", {"BLOCK": 32}), ("B", {"BLOCK": 64}), ("C", None)):
+            launch = Launch("k", (1, 1, 1), configuration=configuration)
+            store.add(point, replace(a_result(point), launches=(launch,)), machine=machine)
+        assert store.tuning(point) == {"k:BLOCK": 64}
+
+
 def test_places_where_no_store_can_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     os.mkfifo(tmp_path / "pipe")
@@ -142,6 +176,54 @@ def test_places_where_no_store_can_be(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be opened"):
         Store(tmp_path / "none.db", readonly=True)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "pipe"]
+
+
+def test_a_path_longer_than_sqlite_opens_is_an_error(tmp_path: Path, filled: Path) -> None:
+    """SQLite opens paths of at most 512 characters, Python longer ones."""
+    folder = tmp_path.joinpath(*["a" * 120] * 5)
+    folder.mkdir(parents=True)
+    with pytest.raises(WriteError, match="cannot be written"):
+        Store(folder / "s.db")
+    shutil.copy(filled, folder)
+    with pytest.raises(UsageError, match="cannot be opened"):
+        Store(folder / filled.name, readonly=True)
+    assert [entry.name for entry in folder.iterdir()] == [filled.name]
+
+
+def test_a_store_in_a_folder_that_cannot_be_written_is_read_without_other_files(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a read-only file system, whose stores have no -shm file."""
+
+    def refuse(path: Path, mode: int) -> bool:
+        return False
+
+    monkeypatch.setattr("ioaware.sweep.store.os.access", refuse)  # root may write anywhere
+    with Store(filled, readonly=True) as store:
+        assert len(store.results()) == 50
+        assert list(filled.parent.iterdir()) == [filled]
+
+
+def test_a_store_that_is_only_read_is_not_changed(filled: Path) -> None:
+    point = a_point(51)
+    with Store(filled, readonly=True) as store:
+        with pytest.raises(UsageError, match="cannot be opened"):
+            store.add(point, a_result(point))
+        assert len(store.results()) == 50
+
+
+def test_a_file_larger_than_a_store_is_refused(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = filled.stat().st_size
+    monkeypatch.setattr("ioaware.sweep.store.MAX_STORE_BYTES", size - 1)
+    with pytest.raises(DataError, match=f"{size} bytes, more than the {size - 1} of a store"):
+        Store(filled)
+
+
+def test_a_closed_store_does_not_look_damaged(filled: Path) -> None:
+    store = Store(filled)
+    store.close()
+    with pytest.raises(sqlite3.ProgrammingError):
+        store.results()
 
 
 def test_other_files_are_refused_and_unchanged(tmp_path: Path, filled: Path) -> None:
@@ -236,6 +318,15 @@ def test_a_record_of_another_point_is_refused(tmp_path: Path) -> None:
     point, other = a_point(512), a_point(1024)
     with Store(tmp_path / "s.db") as store:
         store.save(point, encode(a_result(other)))
+        with pytest.raises(DataError, match="is not what was saved"):
+            store.results()
+
+
+def test_a_record_of_another_status_is_refused(tmp_path: Path) -> None:
+    """Even with the right digest."""
+    point = a_point()
+    with Store(tmp_path / "s.db") as store:
+        store.save_all([(point, encode(a_result(point, "failed")), "ok", "")])
         with pytest.raises(DataError, match="is not what was saved"):
             store.results()
 

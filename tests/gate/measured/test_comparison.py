@@ -213,6 +213,13 @@ def test_points_that_only_the_new_run_has_are_listed(tmp_path: Path, capsys: pyt
     assert "new: add n=2" in capsys.readouterr().out
 
 
+def test_points_without_times_have_bytes_alone_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = saved(tmp_path / "bytes.jsonl", [point()])
+    assert run_command(["compare", path, path, "--json"], Settings()) == 0
+    (row,) = json.loads(capsys.readouterr().out)["points"]
+    assert row == {"target": "add", "params": "n=0", "bytes_verdict": "SAME", "bytes_reason": "equal"}
+
+
 def test_times_of_too_few_rounds_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = saved(tmp_path / "few.jsonl", run(11, gaussian(0.002), points=4, rounds=3))
     assert run_command(["compare", path, path], Settings()) == 0
