@@ -32,7 +32,7 @@ SPARSE_PARAMS = (
     Param("global_blocks", "int", 1, "first column blocks, which every row sees", maximum=2**16),
 )
 UNMASKED_PARAMS = tuple(param for param in ATTENTION_PARAMS if param.name != "causal")
-SQUARE_PARAMS = tuple(param for param in UNMASKED_PARAMS if param.name != "block_n")
+SQUARE_PARAMS = tuple(param for param in ATTENTION_PARAMS if param.name != "block_n")
 DECODER_PARAMS = (
     *(
         replace(param, minimum=16) if param.name == "head_dim" else param  # LayerNorm of a few elements has no gradient left
@@ -40,7 +40,7 @@ DECODER_PARAMS = (
     ),
     Param("dropout_percent", "int", 10, "weights that dropout zeroes, in percent", minimum=0, maximum=99),
 )
-ROWWISE_PARAMS = tuple(param for param in UNMASKED_PARAMS if param.name not in ("block_m", "sram_elements"))
+ROWWISE_PARAMS = tuple(param for param in ATTENTION_PARAMS if param.name not in ("block_m", "sram_elements"))
 
 
 def _attribute(path: str) -> Any:
@@ -282,7 +282,7 @@ CASES: Mapping[str, Case] = {
             counts="square_tiling:backward",
             work=BACKWARD,
             family="square tiles",
-            params=SQUARE_PARAMS,
+            params=tuple(param for param in SQUARE_PARAMS if param.name != "causal"),
         ),
         _attention(
             "block_sparse",
@@ -290,7 +290,7 @@ CASES: Mapping[str, Case] = {
             f"{FA1}, Algorithm 5",
             outer="kv",
             family="block sparse",
-            params=(*UNMASKED_PARAMS, *SPARSE_PARAMS),
+            params=(*ATTENTION_PARAMS, *SPARSE_PARAMS),
         ),
         _attention(
             "chunked",
@@ -298,7 +298,6 @@ CASES: Mapping[str, Case] = {
             "Rabe and Staats 2021, arXiv 2112.05682, section 3",
             outer="q",
             family="variants",
-            params=UNMASKED_PARAMS,
         ),
         _attention(
             "online_rowwise",

@@ -4,8 +4,9 @@ Dao et al. 2022, arXiv 2205.14135, Algorithm 5. It is Algorithm 1 with an inner 
 if M_ij = 0. The mask is a band and the first columns, by block numbers, so it needs no memory. It is sliding window and
 global attention (Beltagy et al. 2020, arXiv 2004.05150): M_ij = 1 where |i - j| <= window or j < global_blocks. K_j and V_j
 are loaded for empty columns too (line 6). With rho the rows of all nonzero blocks together, in elements: reads 2 N_k d + rho
-(2 d + 2), writes N d + 2 N + rho (d + 2). Proposition 4: Theta(N d + s N^2 d^2 / M), with s the share of nonzero blocks. A
-row with no nonzero block gives zeros: its softmax has no terms.
+(2 d + 2), writes N d + 2 N + rho (d + 2). Proposition 4: Theta(N d + s N^2 d^2 / M), with s the share of nonzero blocks.
+Causal masks within the nonzero blocks too, and skips those that see no key. A row without a visible key gives zeros: its
+softmax has no terms.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ def block_sparse(
     k: torch.Tensor,
     v: torch.Tensor,
     *,
+    causal: bool = False,
     scale: float | None = None,
     block_m: int = 64,
     block_n: int = 64,
@@ -35,7 +37,8 @@ def block_sparse(
     The band is 2 window + 1 blocks wide; the first global_blocks column blocks are seen by every row.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any strides.
-    Returns o like q, rounded to its dtype at every step. Extra memory: l and m, 2 N elements of float32 per head.
+    causal aligns the last query with the last key. Returns o like q, rounded to its dtype at every step.
+    Extra memory: l and m, 2 N elements of float32 per head.
     Raises UsageError for unsupported shapes, dtypes, devices or blocks.
     """
     shape = check_attention("block_sparse", q, k, v, scale=scale, block_m=block_m, block_n=block_n)
@@ -47,7 +50,7 @@ def block_sparse(
         )
         flash1_kernel[(shape.heads, shape.batch)](
             q, k, v, o, l, m, *q.stride(), *k.stride(), *v.stride(), *o.stride(), shape.seq_len, shape.kv_len, shape.scale,
-            CAUSAL=False, HEAD_DIM=shape.head_dim, BLOCK_M=block_m, BLOCK_N=block_n, WINDOW=window, GLOBAL=global_blocks,
+            CAUSAL=causal, HEAD_DIM=shape.head_dim, BLOCK_M=block_m, BLOCK_N=block_n, WINDOW=window, GLOBAL=global_blocks,
             **flash1_options(block_m, block_n, shape.head_dim, q.element_size(), shared_memory_bytes(q.device)),
         )  # fmt: skip
     return o

@@ -8,7 +8,8 @@ Rabe and Staats 2021, arXiv 2112.05682, section 3, per (batch, head), in a progr
     combine:                    m = max_j m_j;  O_i = sum_j e^(m_j - m) (P V_j) / sum_j e^(m_j - m) (rowsum P)_j
 The scratch has B_r (d + 2) numbers of float32 per key chunk and is used again by the next query chunk. With B_c = sqrt(N_k)
 the extra memory is O(sqrt N) per head, and O(1) per query if the chunks are combined as they come, which is FlashAttention-2.
-Elements: reads N d + 2 N_k d T_r and N (d + 2) T_c of scratch; writes N (d + 2) T_c of scratch and N d. There is no mask.
+Elements: reads N d + 2 N_k d T_r and N (d + 2) T_c of scratch; writes N (d + 2) T_c of scratch and N d. Causal skips
+the key chunks that no query of the chunk sees.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ import torch
 import triton
 import triton.language as tl
 
-from ioaware.kernels.attention.blocks.masks import visible_pairs
+from ioaware.kernels.attention.blocks.masks import last_column_block, visible_pairs
 from ioaware.kernels.attention.blocks.tiles import load_block, store_block, tile_side
 from ioaware.kernels.attention.checks import check_attention
 from ioaware.kernels.attention.launching.launch import launching, shared_memory_bytes
 from ioaware.kernels.attention.launching.on_chip_limits import flash1_options
+
+LOWEST = tl.constexpr(torch.finfo(torch.float32).min)
+"""Maximum of a row that sees no key of a chunk: -inf - (-inf) is NaN."""
 
 
 @triton.jit
@@ -29,7 +33,8 @@ def chunked_kernel(
     Q, K, V, O, Part, L, M,
     stride_qb, stride_qh, stride_qn, stride_qd, stride_kb, stride_kh, stride_kn, stride_kd,
     stride_vb, stride_vh, stride_vn, stride_vd, stride_ob, stride_oh, stride_on, stride_od,
-    seq_len, kv_len, scale, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    seq_len, kv_len, scale,
+    CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
     """Compute one head.
 
@@ -47,13 +52,16 @@ def chunked_kernel(
         rows_left = tl.minimum(seq_len - row, BLOCK_M)
         inside = lanes < rows_left
         q = load_block(Q, row, 0, seq_len, HEAD_DIM, stride_qn, stride_qd, BLOCK_M, HEAD_DIM)  # [B_r, d]
-        for j in range(chunks):
+        visible = last_column_block(row, seq_len, kv_len, CAUSAL, BLOCK_M, BLOCK_N)
+        for j in range(visible):
             col, part = j * BLOCK_N, scratch + j * BLOCK_M
             k = load_block(K, col, 0, kv_len, HEAD_DIM, stride_kn, stride_kd, BLOCK_N, HEAD_DIM)  # [B_c, d]
             v = load_block(V, col, 0, kv_len, HEAD_DIM, stride_vn, stride_vd, BLOCK_N, HEAD_DIM)  # [B_c, d]
-            pairs = visible_pairs(row, col, seq_len, kv_len, False, BLOCK_M, BLOCK_N)
+            pairs = visible_pairs(row, col, seq_len, kv_len, CAUSAL, BLOCK_M, BLOCK_N)
             s = tl.where(pairs, tl.dot(q, k.T, input_precision="ieee") * scale, float("-inf"))  # [B_r, B_c]
             m = tl.where(inside, tl.max(s, 1), 0.0)  # [B_r]
+            if CAUSAL:
+                m = tl.maximum(m, LOWEST)
             p = tl.exp(s - m[:, None])  # [B_r, B_c]
             pv = tl.dot(p.to(v.dtype), v, input_precision="ieee")  # [B_r, d]
             store_block(pv, Part + part * HEAD_DIM, 0, 0, rows_left, HEAD_DIM, HEAD_DIM, 1, BLOCK_M, HEAD_DIM)
@@ -63,7 +71,7 @@ def chunked_kernel(
         o = tl.zeros([tile_side(BLOCK_M), tile_side(HEAD_DIM)], tl.float32)  # [B_r, d]
         l = tl.zeros([tile_side(BLOCK_M)], tl.float32)  # [B_r]
         m = tl.full([tile_side(BLOCK_M)], float("-inf"), tl.float32)  # [B_r]
-        for j in range(chunks):
+        for j in range(visible):
             part = scratch + j * BLOCK_M
             m_chunk = tl.load(M + part + lanes, mask=inside, other=0.0)  # [B_r]
             pv = load_block(Part + part * HEAD_DIM, 0, 0, rows_left, HEAD_DIM, HEAD_DIM, 1, BLOCK_M, HEAD_DIM)  # [B_r, d]
@@ -72,6 +80,8 @@ def chunked_kernel(
             l = l * old + tl.load(L + part + lanes, mask=inside, other=1.0) * new
             o = o * old[:, None] + pv * new[:, None]
             m = m_new
+        if CAUSAL:
+            l = tl.where(l == 0.0, 1.0, l)  # no visible key: O = 0
         store_block(o / l[:, None], O, row, 0, seq_len, HEAD_DIM, stride_on, stride_od, BLOCK_M, HEAD_DIM)
         tl.debug_barrier()  # the next query chunk writes what this one has read
 
@@ -81,6 +91,7 @@ def chunked(
     k: torch.Tensor,
     v: torch.Tensor,
     *,
+    causal: bool = False,
     scale: float | None = None,
     block_m: int = 64,
     block_n: int = 64,
@@ -90,7 +101,8 @@ def chunked(
     Query chunks have block_m rows, key chunks block_n.
 
     q [batch, heads, seq_len, head_dim], k and v [batch, heads, kv_len, head_dim]: float16, bfloat16 or float32, any strides.
-    Returns o like q. Extra memory: block_m (d + 2) ceil(N_k / block_n) numbers of float32 per head.
+    causal aligns the last query with the last key. Returns o like q.
+    Extra memory: block_m (d + 2) ceil(N_k / block_n) numbers of float32 per head.
     Raises UsageError for unsupported shapes, dtypes, devices or blocks.
     """
     shape = check_attention("chunked", q, k, v, scale=scale, block_m=block_m, block_n=block_n)
@@ -101,7 +113,8 @@ def chunked(
     with launching("chunked", q.device):
         chunked_kernel[(shape.heads, shape.batch)](
             q, k, v, o, part, l, m, *q.stride(), *k.stride(), *v.stride(), *o.stride(),
-            shape.seq_len, shape.kv_len, shape.scale, HEAD_DIM=shape.head_dim, BLOCK_M=block_m, BLOCK_N=block_n,
+            shape.seq_len, shape.kv_len, shape.scale,
+            CAUSAL=causal, HEAD_DIM=shape.head_dim, BLOCK_M=block_m, BLOCK_N=block_n,
             **flash1_options(block_m, block_n, shape.head_dim, q.element_size(), shared_memory_bytes(q.device)),
         )  # fmt: skip
     return o

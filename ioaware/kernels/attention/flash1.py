@@ -77,7 +77,7 @@ def flash1_kernel(
             first = tl.maximum(col - (kv_len - seq_len), 0) // BLOCK_M
         end = tl.cdiv(seq_len, BLOCK_M)
         if WINDOW > 0:
-            first = tl.where(j < GLOBAL, 0, tl.maximum(j - WINDOW, 0))
+            first = tl.where(j < GLOBAL, first, tl.maximum(j - WINDOW, first))
             end = tl.where(j < GLOBAL, end, tl.minimum(j + WINDOW + 1, end))
         for i in range(first, end):
             row = i * BLOCK_M

@@ -1,6 +1,6 @@
 """Exact counts of the algorithms for M < d^2, in square tiles.
 
-The side is B_r = isqrt(M // 4), and they are forward and backward, unmasked.
+The side is B_r = isqrt(M // 4), and they are forward and backward. Causal masks S and skips nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PAIRS: Expr = N * N_k
 
 
 @cache
-def counts(_causal: bool) -> Counts:
+def counts(causal: bool) -> Counts:
     """Count Saha and Ye's SquareTiling, with S and the row sums in fp32.
 
     It reads 3 N d T + N^2 T_d + N and writes N^2 + N + N d.
@@ -38,7 +38,7 @@ def counts(_causal: bool) -> Counts:
         ),
     )
     source = "Saha and Ye 2024, arXiv 2402.07443, Algorithm 1"
-    return Counts("square_tiling", source, steps, extra=Elements(fp32=PAIRS + N), compulsory=compulsory())
+    return Counts("square_tiling", source, steps, extra=Elements(fp32=PAIRS + N), compulsory=compulsory(causal))
 
 
 @cache

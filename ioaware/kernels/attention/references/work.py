@@ -99,7 +99,8 @@ def _reference(
 
         def visible(rows: torch.Tensor, cols: torch.Tensor) -> torch.Tensor:
             i, j = rows // options["block_m"], cols // options["block_n"]
-            return ((i - j).abs() <= options["window"]) | (j < options["global_blocks"])
+            seen = cols <= rows + (k.shape[2] - q.shape[2]) if options.get("causal", False) else True
+            return (((i - j).abs() <= options["window"]) | (j < options["global_blocks"])) & seen
 
         return masked_attention_reference(q, k, v, visible)
     return attention_reference(q, k, v, causal=bool(options.get("causal", False)))
