@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from ioaware.machine import PRESETS
 from ioaware.report.attention.attention_page import Contents, attention_figures
 from ioaware.report.attention.recorded_bytes import NONE
 from ioaware.report.chart import Cell, Figure, Panel, Series
 from ioaware.report.comparable_points import Points
 from ioaware.report.figures.blocks import blocks
+from ioaware.report.figures.link_roofline import link_roofline, ridge_length
 from ioaware.report.figures.many_gpus import many_gpus
 from ioaware.report.figures.memory import memory
 from ioaware.report.figures.roofline import Roofs, roofline
@@ -50,7 +52,15 @@ def series(figure: Figure | None, mark: str) -> list[Series]:
 
 
 def test_every_figure_is_drawn_once(figures: list[Figure]) -> None:
-    assert [figure.name for figure in figures] == ["traffic", "traffic_causal", "blocks", "memory", "many_gpus", "roofline"]
+    assert [figure.name for figure in figures] == [
+        "traffic",
+        "traffic_causal",
+        "blocks",
+        "memory",
+        "many_gpus",
+        "link_roofline",
+        "roofline",
+    ]
 
 
 def test_every_axis_names_its_unit_and_every_panel_shows_something(figures: list[Figure]) -> None:
@@ -187,3 +197,20 @@ def test_many_gpus_cross_where_their_bytes_do() -> None:
     assert seconds["ring"][256] < seconds["matmul"][256]
     assert seconds["ring"][512] > seconds["matmul"][512]
     assert all(seconds["square"][gpus] < seconds["matmul"][gpus] for gpus in seconds["square"])
+
+
+def test_a_ring_leaves_nvlinks_slope_at_its_ridge() -> None:
+    """Expect 4 H N^2 d / P FLOPs, and 4 H N d (P - 1) / P bytes in bfloat16."""
+    figure = link_roofline()
+    assert figure is not None
+    link = PRESETS["H200"].link
+    assert link is not None
+    ridge = PRESETS["H200"].peaks["bfloat16"].flops_per_s / link.ceiling_bytes_per_s
+    for gpus, cell in zip((2, 4, 8), figure.cells, strict=True):
+        assert 0 <= ridge_length(gpus) - ridge * (gpus - 1) < 2 * gpus
+        (path,) = (one for one in cell.panels[0].series if one.name == "NVLink bytes")
+        lengths = sorted([*(2**power for power in range(11, 19)), ridge_length(gpus)])
+        assert list(path.x) == [pytest.approx(length / (gpus - 1)) for length in lengths]
+        for length, rate, hover in zip(lengths, path.y, path.hover, strict=True):
+            assert ("NVLink binds" if length < ridge_length(gpus) else "matmul binds") in hover
+            assert rate * 1e12 == pytest.approx(min(ridge, length / (gpus - 1)) * link.ceiling_bytes_per_s, rel=1e-6)

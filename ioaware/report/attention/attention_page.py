@@ -17,6 +17,7 @@ from ioaware.report.attention.verdict_rows import verdict_rows
 from ioaware.report.chart import Figure, drawable
 from ioaware.report.comparable_points import Points
 from ioaware.report.figures.blocks import blocks
+from ioaware.report.figures.link_roofline import link_roofline
 from ioaware.report.figures.many_gpus import many_gpus
 from ioaware.report.figures.memory import memory
 from ioaware.report.figures.roofline import Roofs, roofline
@@ -46,6 +47,7 @@ COMMANDS: Mapping[str, str] = {
     "roofline": "ioaware report --study h200-length",
     "units": "ioaware report --study h200-hopper",
     "many_gpus": "ioaware report",
+    "link_roofline": "ioaware report",
 }
 """The command that reproduces a figure.
 
@@ -174,6 +176,7 @@ def attention_figures(contents: Contents, points: Points) -> list[Shown]:
         blocks(points, simulated),
         memory(points),
         many_gpus() if contents.results else None,
+        link_roofline() if contents.results else None,
         roofline(points, contents.roofs),
         units(pairs(contents.records.own)),
         *speeds(contents.race),

@@ -29,7 +29,7 @@ from ioaware.result import Check, Launch, Result, Traffic
 from tests.support.hostile_texts import PAYLOADS, RAW_NEVER, Structure
 
 NOW = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
-FIGURES = ("traffic", "traffic_causal", "blocks", "memory", "many_gpus", "roofline")
+FIGURES = ("traffic", "traffic_causal", "blocks", "memory", "many_gpus", "link_roofline", "roofline")
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +115,7 @@ def test_a_picture_per_figure_and_no_file_half_written(
         "traffic.png",
         "memory.png",
         "many_gpus.png",
+        "link_roofline.png",
         "roofline.png",
     }
     before = path.read_bytes()
@@ -126,7 +127,7 @@ def test_a_picture_per_figure_and_no_file_half_written(
     with pytest.raises(WriteError, match="No space left"):
         write_document(attention_page(Contents([], [], NONE), NOW), tmp_path)
     assert path.read_bytes() == before
-    assert len(list(tmp_path.iterdir())) == 5
+    assert len(list(tmp_path.iterdir())) == 6
 
 
 def test_without_the_library_of_the_pngs_there_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
