@@ -23,7 +23,7 @@ from ioaware.result import ParamValue
 from ioaware.targets.target import Target
 
 OTHER_SEEDS = (1, 2, 3, 4, 5)
-"""Seeds of the runs that show whether random numbers decide launches.
+"""Seeds of the runs that show whether random numbers or the clock decide launches.
 
 Why several: one misses half of the launches that the toss of a coin decides.
 """
@@ -51,7 +51,7 @@ class Capture:
     The reason stands in their place where they are unknown, and both are by number of the launch.
     """
     is_example: bool = False
-    """Whether random numbers, or values that were not given, decide the launches."""
+    """Whether chance, or values that were not given, decide the launches."""
 
     @property
     def launches(self) -> list[CapturedLaunch]:
@@ -83,7 +83,7 @@ def capture(
     plain = _plain_run(runner)
     if on_launches:
         on_launches([event for event in plain.events if isinstance(event, CapturedLaunch)])
-    if plain.used_random and _is_random(plain, runner):
+    if plain.chance and _is_random(plain, runner):
         return _random_run(plain, runner)
     key = runner.fingerprint()
     symbolic = _cached_search(key) or SymbolicParams(
@@ -126,7 +126,7 @@ def _plain_run(runner: HostRunner) -> HostRun:
 
 
 def _is_random(plain: HostRun, runner: HostRunner) -> bool:
-    """Return whether other random numbers of Python and NumPy make other launches.
+    """Return whether other random numbers, or times, make other launches.
 
     Launches whose index tensors differ are marked.
     """
@@ -200,8 +200,8 @@ def _first_call(plain: HostRun, again: HostRun, runner: HostRunner) -> Capture:
 
 
 def _random_run(plain: HostRun, runner: HostRunner) -> Capture:
-    """Return the plain run of a function whose launches random numbers decide."""
-    note = f"{runner.name} draws random numbers, and they decide its launches: the numbers are those of one run"
+    """Return the plain run of a function whose launches chance decides."""
+    note = f"{runner.name} {plain.chance}, and its launches depend on it: the numbers are those of one run"
     return Capture(plain.events, {}, (*plain.notes, note), plain.returned, moved=plain.moved, is_example=True)
 
 

@@ -39,6 +39,7 @@ from ioaware.errors import IoawareError, UsageError
 from ioaware.fakegpu.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.fake_cuda import StandIn, cuda_on_cpu
+from ioaware.fakegpu.host_clock import HostClock, seeded_host_clock
 from ioaware.fakegpu.host_random import HostRandom, seeded_host_random
 from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.symints.symbols import Decision, ReadsDataError, Symbols, cheap_simplify
@@ -70,8 +71,11 @@ class HostRun:
 
     Host code built these tensors, and a plain run has the bytes.
     """
-    used_random: bool = False
-    """Whether host code drew random numbers from Python or NumPy."""
+    chance: str = ""
+    """What host code used that differs from run to run: random numbers or the clock.
+
+    Empty for neither.
+    """
 
     @property
     def pinned(self) -> dict[str, str]:
@@ -132,7 +136,7 @@ class HostRunner:
     def at_seed(self, seed: int) -> HostRunner:
         """Return a runner of the same function that draws other random numbers.
 
-        They are those of Python and NumPy.
+        They are those of Python and NumPy. It also reads other times.
         """
         return HostRunner(self._target, self.params, self._autotune, self._gpu, self._refused, eager=self.eager, seed=seed)
 
@@ -217,7 +221,7 @@ class HostRunner:
             exposed: Callable[[Any], None] = index_data.forget if index_data else lambda _: None
             data = replaying(self._reads, run.symbols, exposed)
             with (
-                _environment(self.eager, self._seed) as (stand_in, host_random),
+                _environment(self.eager, self._seed) as (stand_in, host_random, clock),
                 without_torch_compile(),
                 symbolic_minmax(),
                 cheap_simplify(),
@@ -225,7 +229,8 @@ class HostRunner:
                 fake_tensors = CudaFakeTensorMode(run.symbols.shapes)
                 with fake_tensors, EmptyRandomTensors(), module_conversions(), data, interceptor:
                     self._work(run, interceptor, index_data)
-                run.used_random = host_random.used
+                used = ("draws random numbers" if host_random.used else "", "reads the clock" if clock.used else "")
+                run.chance = " and ".join(filter(None, used))
             run.notes = stand_in.notes
         except (Exception, SystemExit) as error:
             run.error = error if isinstance(error, Exception) else UsageError(f"{self._target.name} exits")
@@ -324,7 +329,7 @@ class HostRunner:
 
 
 @contextmanager
-def _environment(eager: bool, seed: int) -> Generator[tuple[StandIn, HostRandom]]:
+def _environment(eager: bool, seed: int) -> Generator[tuple[StandIn, HostRandom, HostClock]]:
     """Give host code a fake GPU, and restore the state afterwards.
 
     Its prints go to stderr, and the random state is restored.
@@ -333,12 +338,13 @@ def _environment(eager: bool, seed: int) -> Generator[tuple[StandIn, HostRandom]
         redirect_stdout(sys.stderr),
         _random.fork_rng(devices=[]),
         seeded_host_random(seed) as host_random,
+        seeded_host_clock(seed) as clock,
         cuda_on_cpu() as stand_in,
         torch_settings_restored(),
     ):
         _random.manual_seed(0)
         with DropGenerators(), torch_compile_on_fake_gpu(stand_in, eager=eager):
-            yield stand_in, host_random
+            yield stand_in, host_random, clock
 
 
 def at_values(values: Mapping[str, int]) -> Callable[[Expr], Expr]:

@@ -23,6 +23,7 @@ from ioaware.fakegpu.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.autotuning import chooses, no_choice_error
 from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.fake_cuda import StandIn, cuda_on_cpu
+from ioaware.fakegpu.host_clock import seeded_host_clock
 from ioaware.fakegpu.host_random import seeded_host_random
 from ioaware.fakegpu.storages import AllocationTracker
 from ioaware.fakegpu.torch_settings import torch_settings_restored
@@ -123,6 +124,7 @@ class Tracer:
             redirect_stdout(sys.stderr),
             _random.fork_rng(devices=[]),
             seeded_host_random(SEED),
+            seeded_host_clock(SEED),
             cuda_on_cpu() as stand_in,
             torch_settings_restored(),
             torch_compile_on_fake_gpu(stand_in, eager=self._eager),

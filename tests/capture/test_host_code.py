@@ -5,6 +5,8 @@ It has state, tables, modules, custom operators and autotuners.
 
 from __future__ import annotations
 
+import datetime
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -57,6 +59,7 @@ def derive_target(targets: ModuleType, name: str, *, machine_code: bool = False,
         ("on_another_stream", 2, "8*n"),
         ("counted_in_the_environment", 1, "4*n"),
         ("named_by_the_system", 1, "4*n"),
+        ("timed", 1, "4*n"),
     ],
 )
 def test_every_launch_is_derived(targets: ModuleType, name: str, launches: int, reads: str) -> None:
@@ -74,6 +77,19 @@ def test_random_bytes_of_the_system_are_not_exact(targets: ModuleType) -> None:
     assert len({len(result.launches) for result in results}) == 1
     assert not any(result.exact for result in results)
     assert any("random numbers" in note for note in results[0].notes)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["at_an_odd_nanosecond", "within_a_time", "in_the_morning", "on_a_weekday", "by_the_second", "by_a_dated_name"],
+)
+def test_launches_that_the_clock_decides_are_not_exact(targets: ModuleType, name: str) -> None:
+    results = [derive_target(targets, name) for _ in range(2)]
+    assert len({len(result.launches) for result in results}) == 1
+    assert not any(result.exact for result in results)
+    assert any("reads the clock" in note for note in results[0].notes)
+    assert targets.perf_counter is time.perf_counter
+    assert targets.datetime is datetime.datetime
 
 
 @pytest.mark.parametrize(("name", "launches"), [("opaque_state", 2), ("opaque_failure", 1)])

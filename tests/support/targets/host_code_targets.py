@@ -5,13 +5,17 @@ Each has one idiom.
 
 from __future__ import annotations
 
+import datetime as datetime_module
 import functools
 import itertools
 import math
 import os
 import secrets
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+from time import perf_counter
 
 import torch
 import triton
@@ -473,6 +477,47 @@ def counted_in_the_environment(n: int = 1000):
 def drawn_from_the_system(n: int = 1000):
     for _ in range(1 + secrets.randbelow(2) + uuid.uuid4().bytes[0] % 2 + os.urandom(1)[0] % 2):
         scale(ones(n))
+
+
+def once_or_twice(n: int, once: object):
+    scale(ones(n))
+    return None if once else scale(ones(n))
+
+
+def at_an_odd_nanosecond(n: int = 1000):
+    once_or_twice(n, time.time_ns() % 2)
+
+
+def within_a_time(n: int = 1000):
+    """As often as the time lasts, which ends."""
+    end = perf_counter() + 0.1
+    while perf_counter() < end:
+        scale(ones(n))
+
+
+def in_the_morning(n: int = 1000):
+    once_or_twice(n, datetime.now(tz=timezone.utc).hour < 12)  # noqa: UP017
+
+
+def on_a_weekday(n: int = 1000):
+    once_or_twice(n, datetime_module.date.today().weekday() < 4)
+
+
+def by_the_second(n: int = 1000):
+    once_or_twice(n, int(time.strftime("%S")) % 2)
+
+
+def by_a_dated_name(n: int = 1000):
+    once_or_twice(n, uuid.uuid1().time % 2)
+
+
+def timed(n: int = 1000):
+    """Readings that decide no launch."""
+    start = time.perf_counter()
+    out = scale(ones(n))
+    assert time.perf_counter() > start
+    assert isinstance(datetime.now(tz=timezone.utc), datetime)  # noqa: UP017
+    return out
 
 
 def named_by_the_system(n: int = 1000):

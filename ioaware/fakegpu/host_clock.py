@@ -1,0 +1,197 @@
+"""Give host code a clock whose readings follow from a seed.
+
+Every run of the host function then reads the same times. A run at another seed reads other dates, fractions of a second
+and durations. Libraries, and other threads, read the real clock.
+"""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import sysconfig
+import threading
+import time
+import uuid
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import BuiltinFunctionType
+from typing import Any, cast
+
+import numpy as np
+import sympy
+import torch
+import triton
+
+from ioaware._monkeypatch import Patches
+
+START_NS = 1_767_225_600_000_000_000
+"""The first of January 2026, in nanoseconds since 1970."""
+APART_NS = (36 * 24 + 5) * 3_600_000_000_000 + 671 * 1_000_000_000 + 173_205_081
+"""Time between the clocks of two seeds.
+
+Months, days of the week, hours, minutes, fractions of a second and parities differ.
+"""
+FIRST_STEP_NS = (1_000_000, 1_000, 30_000_000, 1_000_000_000, 30_000_000_000, 300_000_000_000)
+"""Time between the first two readings, by seed."""
+GROWTH = 1.1
+"""Factor between two steps, so that every wait ends."""
+CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+PACKAGES = (*(Path(str(module.__file__)).parent for module in (torch, triton, np, sympy)), Path(__file__).parent.parent)
+_standard = sysconfig.get_path("stdlib")
+_installed = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
+
+
+def is_library(path: str) -> bool:
+    """Return whether a file is of Python, torch, Triton, NumPy, SymPy or ioaware."""
+    if path.startswith("<frozen") or any(path.startswith(f"{package}/") for package in PACKAGES):
+        return True
+    return path.startswith(f"{_standard}/") and not path.startswith(_installed)
+
+
+class HostClock:
+    """Readings of a seeded clock.
+
+    `used` says whether host code has read it.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.used = False
+        self._thread = threading.get_ident()
+        self._start_ns = START_NS + seed * APART_NS
+        self._apart_ns = seed * (APART_NS % 3_600_000_000_000)
+        self._elapsed_ns = 0
+        self._step_ns = FIRST_STEP_NS[seed % len(FIRST_STEP_NS)]
+
+    def wall_s(self) -> float:
+        """Return seconds since 1970."""
+        return (self._start_ns + self._tick()) / 1e9
+
+    def reading(self, _: Any, *, is_wall: bool, unit: float) -> float:
+        """Return the time in units of so many nanoseconds, ints for one.
+
+        It is since 1970 or since an arbitrary point.
+        """
+        now_ns = (self._start_ns if is_wall else self._apart_ns) + self._tick()
+        return now_ns if unit == 1 else now_ns / unit
+
+    def converted(self, convert: Callable[[float], Any]) -> Any:
+        """Return the time since 1970 in another form."""
+        return convert(self.wall_s())
+
+    def written(self, local: Callable[[float], Any], write: Callable[[str, Any], str], form: str) -> str:
+        """Return the local time as text in a form."""
+        return write(form, local(self.wall_s()))
+
+    def _tick(self) -> int:
+        """Return the time since the start; every reading adds a longer step."""
+        self.used = True
+        self._elapsed_ns += self._step_ns
+        self._step_ns = int(self._step_ns * GROWTH)
+        return self._elapsed_ns
+
+    def is_for_caller(self) -> bool:
+        """Return whether the caller of the calling function is host code.
+
+        `uuid` reads the clock for its own caller.
+        """
+        caller: Any = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+        while caller.f_back is not None and caller.f_code.co_filename == uuid.__file__:
+            caller = caller.f_back
+        return threading.get_ident() == self._thread and not is_library(caller.f_code.co_filename)
+
+
+@contextmanager
+def seeded_host_clock(seed: int) -> Generator[HostClock]:
+    """Replace the clocks of `time` and `datetime` for host code inside the block."""
+    clock = HostClock(seed)
+    replaced = _functions(clock) | _classes(clock)
+    plain = {new: old for old, new in replaced.items()}
+    before = set(sys.modules)
+    try:
+        with Patches() as patches:
+            for owner in _modules(sys.modules):
+                for name, new in _named(owner, replaced):
+                    patches.set(owner, name, new)
+            for name in ("_generate_time_safe", "_UuidCreate"):  # they read the clock in C
+                patches.set(uuid, name, None)
+            yield clock
+    finally:
+        for owner in _modules(sys.modules.keys() - before):  # what host code imported meanwhile
+            for name, old in _named(owner, plain):
+                setattr(owner, name, old)
+
+
+def _modules(names: Any) -> list[Any]:
+    """Return the modules of host code, `time` and `datetime` among those named."""
+    files = {name: getattr(sys.modules[name], "__file__", None) for name in list(names)}
+    ours = [name for name, path in files.items() if isinstance(path, str) and not is_library(path)]
+    return [sys.modules[name] for name in dict.fromkeys((*ours, *({"time", "datetime"} & files.keys())))]
+
+
+def _named(owner: Any, replaced: Mapping[Any, Any]) -> list[tuple[str, Any]]:
+    """Return the names of a module whose values are replaced, with the new values."""
+    names = cast("dict[str, Any]", vars(owner))
+    kinds = (type, BuiltinFunctionType, type(_modules))
+    return [(name, replaced[value]) for name, value in names.items() if isinstance(value, kinds) and value in replaced]
+
+
+def _functions(clock: HostClock) -> dict[Any, Any]:
+    """Return the functions of `time` that read a clock, with their replacements."""
+    found: dict[Any, Any] = {}
+    for name in CLOCKS:
+        is_wall = name == "time"
+        for suffix, unit in (("", 1e9), ("_ns", 1)):
+            plain: Any = getattr(time, f"{name}{suffix}")
+            found[plain] = _reading(clock, plain, partial(clock.reading, is_wall=is_wall, unit=unit))
+    for plain in (time.localtime, time.gmtime, time.ctime):
+        found[plain] = _reading(clock, plain, clock.converted)
+    found[time.strftime] = _reading(clock, time.strftime, partial(clock.written, time.localtime), given=1)
+    return found
+
+
+def _reading(clock: HostClock, plain: Any, read: Callable[..., Any], given: int = 0) -> Callable[..., Any]:
+    """Return a function that reads the clock for host code by `read(plain, ...)`.
+
+    With more than `given` arguments it converts a given time.
+    """
+
+    def function(*args: Any) -> Any:
+        converts = len([value for value in args if value is not None]) > given
+        return plain(*args) if converts or not clock.is_for_caller() else read(plain, *args[:given])
+
+    return function
+
+
+class _SameInstances(type):
+    """Instances of the replaced class are those of its base."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.__mro__[1])
+
+
+def _classes(clock: HostClock) -> dict[Any, Any]:
+    """Return the classes of `datetime` that read a clock, with their replacements."""
+    moment, day = datetime.datetime, datetime.date
+
+    class Moment(moment, metaclass=_SameInstances):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return moment.fromtimestamp(clock.wall_s(), tz) if clock.is_for_caller() else moment.now(tz)
+
+        @classmethod
+        def utcnow(cls) -> Any:
+            seconds = clock.wall_s() if clock.is_for_caller() else time.time()
+            return moment.fromtimestamp(seconds, datetime.UTC).replace(tzinfo=None)
+
+        @classmethod
+        def today(cls) -> Any:
+            return moment.fromtimestamp(clock.wall_s()) if clock.is_for_caller() else moment.today()
+
+    class Day(day, metaclass=_SameInstances):
+        @classmethod
+        def today(cls) -> Any:
+            return day.fromtimestamp(clock.wall_s()) if clock.is_for_caller() else day.today()
+
+    return {moment: Moment, day: Day}
