@@ -81,6 +81,13 @@ class Traffic:
             return None
         return self.read_bytes + self.write_bytes + (self.atomic_bytes or 0)
 
+    @property
+    def moved_bytes(self) -> int | None:
+        """Sum of reads, writes and atomics, in sectors where they are known."""
+        reads = self.read_bytes if self.read_sector_bytes is None else self.read_sector_bytes
+        writes = self.write_bytes if self.write_sector_bytes is None else self.write_sector_bytes
+        return None if reads is None or writes is None else reads + writes + (self.atomic_bytes or 0)
+
     def __add__(self, other: Traffic) -> Traffic:
         """Return the sum of two launches' traffic.
 

@@ -46,7 +46,7 @@ class Choice:
 
         Sectors where they are known, as the L2 sees them.
         """
-        return requested_total(self.requested)
+        return self.requested.moved_bytes or 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -109,13 +109,6 @@ class Advice:
             "rejected": [one.to_dict() for one in self.rejected],
             "notes": list(self.notes),
         }
-
-
-def requested_total(requested: Traffic) -> int:
-    """Return requested bytes, in sectors where they are known."""
-    reads = requested.read_bytes if requested.read_sector_bytes is None else requested.read_sector_bytes
-    writes = requested.write_bytes if requested.write_sector_bytes is None else requested.write_sector_bytes
-    return (reads or 0) + (writes or 0) + (requested.atomic_bytes or 0)
 
 
 NEARLY = 1.01

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from triton.backends.compiler import GPUTarget
 
-from ioaware.advice.advice_result import Advice, Choice, Rejected, rank, requested_total
+from ioaware.advice.advice_result import Advice, Choice, Rejected, rank
 from ioaware.advice.choices import Candidate, case_candidates, configuration_candidates, order_candidates
 from ioaware.advice.program_order import same_programs
 from ioaware.capture.capture import Capture, capture
@@ -208,7 +208,7 @@ def _bound_of(launches: Sequence[Launch], machine: Machine, dtype: object) -> Ti
             flops=launch.flops,
             dtype=str(dtype),
             matmul_types=launch.matmul_types,
-            requested_bytes=requested_total(launch.requested) if launch.requested else None,
+            requested_bytes=launch.requested and launch.requested.moved_bytes,
             hbm_read_bytes=launch.hbm.read_bytes if launch.hbm else None,
             hbm_write_bytes=launch.hbm.write_bytes if launch.hbm else None,
         )

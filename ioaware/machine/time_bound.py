@@ -85,12 +85,20 @@ def time_bound(
     )
 
 
+def fastest_hbm(machine: Machine) -> float | None:
+    """Return the bytes per second that HBM does not exceed.
+
+    They are those of the fastest measured access, or the data sheet's.
+    """
+    hbm = machine.level("hbm")
+    return max(hbm.rates.values(), default=hbm.bandwidth_bytes_per_s)
+
+
 def _hbm_ns(machine: Machine, read_bytes: int | None, write_bytes: int | None) -> float | None:
     if read_bytes is None or write_bytes is None:
         return None
-    hbm = machine.level("hbm")
-    fastest = max(hbm.rates.values(), default=hbm.bandwidth_bytes_per_s)
-    parts = _seconds(read_bytes + write_bytes, fastest), _seconds(write_bytes, hbm.rates.get("write"))
+    writing = machine.level("hbm").rates.get("write")
+    parts = _seconds(read_bytes + write_bytes, fastest_hbm(machine)), _seconds(write_bytes, writing)
     return max((part for part in parts if part is not None), default=None)
 
 

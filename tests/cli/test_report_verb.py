@@ -38,7 +38,7 @@ def test_several_launches_with_operators_of_torch(page) -> None:
     assert [row[0] for row in figures["launches"]["rows"]] == ["2. scale_kernel, 3 launches", "1. aten.ones.default (torch)"]
     curve = {row[3]: row[4] for row in figures["over"]["rows"] if row[2] == "requested"}
     assert curve[512.0] == 24 * 512
-    assert "bound by bytes at HBM" in html
+    assert "bound by HBM" in html
     assert f"ioaware simulate {TARGETS}:one_launch_each -p n=100 --machine H200" in figures["bytes"]["command"]
 
 

@@ -5,14 +5,14 @@ They are bytes side by side, bytes over parameters, the roofline, and the launch
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ioaware.display.units import bytes_text, significant, time_text, times_text
+from ioaware.machine.time_bound import TimeBound, fastest_hbm
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, drawable, error_bars, series_of
 from ioaware.report.pages.findings import Findings
 from ioaware.report.pages.over_figure import FLOOR, HBM, REQUESTED, SECTORS, over_parameters
-from ioaware.report.pages.time_floors import Rates, time_floor
 from ioaware.report.svg.bars import Bar, BarFigure
 from ioaware.result import Launch
 
@@ -75,49 +75,59 @@ def _against(value: int | None, found: Findings) -> str:
 
 
 def roofline(found: Findings) -> Figure | None:
-    """Return the machine's roof with the work at three intensities.
+    """Return the machine's roofs with the work at three intensities.
 
-    They are requested, simulated and compulsory; None without FLOPs.
+    Requested bytes stand below the L2's roof, simulated and compulsory ones below that of HBM. None without FLOPs.
     """
-    rates, flops = found.rates, found.derived.flops
-    if rates is None or not flops:
+    flops, dtype, hbm_rate = found.derived.flops, found.peak_dtype, fastest_hbm(found.machine)
+    if dtype is None or hbm_rate is None or not flops:
         return None
+    peak, l2_rate = found.machine.peaks[dtype].flops_per_s, found.machine.level("l2").bandwidth_bytes_per_s
     requested = found.derived.requested.total_bytes if found.derived.requested else None
+    compulsory = found.derived.compulsory
     places = (
-        ("at requested bytes", requested, REQUESTED),
-        ("at simulated HBM bytes", found.hbm_bytes, HBM),
-        ("at compulsory bytes", found.compulsory_bytes, FLOOR),
+        ("at requested bytes", requested, found.bound(flops, requested, None), REQUESTED),
+        ("at simulated HBM bytes", found.hbm_bytes, found.bound(flops, None, found.hbm), HBM),
+        ("at compulsory bytes", found.compulsory_bytes, found.bound(flops, None, compulsory), FLOOR),
     )
-    marks = [one for label, moved, color in places for one in _on_roof(rates, flops, label, moved, color)]
-    marks += _timed(found, rates)
-    ridge = rates.flops_per_s / rates.hbm_bytes_per_s
-    seen = [x for one in marks for x in one.x] + [ridge]
-    low, high = min(seen) / 4, max(seen) * 4
-    ends = [
-        (x, min(rates.flops_per_s, x * rates.hbm_bytes_per_s) / 1e12, f"{significant(x)} FLOP per byte")
-        for x in (low, ridge, high)
-    ]
-    roof = series_of(f"roof of {rates.machine}", "ink", "ceiling", ends)
-    series = (*roof, *marks)
+    marks = [one for label, moved, bound, color in places for one in _on_roof(bound, flops, label, moved, color)]
+    marks += _timed(found)
+    roofs = {"HBM": hbm_rate, "L2": l2_rate}
+    seen = [x for one in marks for x in one.x] + [peak / rate for rate in roofs.values() if rate]
+    rates = f"{significant(hbm_rate / 1e12)} TB/s at HBM"
+    rates += f", {significant(l2_rate / 1e12)} TB/s of the L2" if l2_rate else ""
     caption = (
-        f"{rates.machine}: {significant(rates.hbm_bytes_per_s / 1e12)} TB/s at HBM and "
-        f"{significant(rates.flops_per_s / 1e12)} TFLOP/s of {rates.dtype}. The ridge: {significant(ridge)} FLOP per byte. "
-        "FLOPs are those of matrix products. An open point says what the roof allows at that intensity; a dot is measured."
+        f"{found.machine.name}: {rates} and {significant(peak / 1e12)} TFLOP/s of {dtype}. "
+        f"The ridge of HBM: {significant(peak / hbm_rate)} FLOP per byte. "
+        "FLOPs are those of matrix products. An open point says what its roof allows at that intensity; a dot is measured."
     )
-    cell = Cell("", Axis("FLOP per byte", "intensity"), (Panel(Axis("attainable TFLOP/s", "rate"), series, 1.25),))
-    return drawable(Figure("roofline", f"Roofline of {rates.machine}", caption, (cell,), 1))
+    cell = Cell(
+        "",
+        Axis("FLOP per byte", "intensity"),
+        (Panel(Axis("attainable TFLOP/s", "rate"), (*_roofs(roofs, peak, dtype, min(seen) / 4, max(seen) * 4), *marks), 1.25),),
+    )
+    return drawable(Figure("roofline", f"Roofline of {found.machine.name}", caption, (cell,), 1))
 
 
-def _on_roof(rates: Rates, flops: int, label: str, moved: int | None, color: str) -> tuple[Series, ...]:
+def _roofs(rates: Mapping[str, float | None], peak: float, dtype: str, low: float, high: float) -> Iterator[Series]:
+    """Yield the slope of each level's rate, and the peak from the first ridge on."""
+    known = {level: rate for level, rate in rates.items() if rate}
+    for level, rate in known.items():
+        ends = [(x, x * rate / 1e12, f"{level}: {significant(x)} FLOP per byte") for x in (peak / rate, low)]
+        yield from series_of(f"roof of {level}", "ink", "ceiling", ends, level)
+    first = peak / max(known.values())
+    yield from series_of(f"peak of {dtype}", "ink", "ceiling", [(x, peak / 1e12, f"peak of {dtype}") for x in (first, high)])
+
+
+def _on_roof(bound: TimeBound, flops: int, label: str, moved: int | None, color: str) -> tuple[Series, ...]:
     if not moved:
         return ()
-    floor = time_floor(rates, moved, flops)
-    rate = flops / floor.time_ns / 1e3 if floor.time_ns else None
-    hover = f"{label}: {significant(flops / moved)} FLOP per byte\nat least {time_text(floor.time_ns)}, bound by {floor.binds}"
+    rate = flops / bound.time_ns / 1e3 if bound.time_ns else None
+    hover = f"{label}: {significant(flops / moved)} FLOP per byte\nat least {time_text(bound.time_ns)}, bound by {bound.binds}"
     return series_of(label, color, "simulate", [(flops / moved, rate, hover)], label)
 
 
-def _timed(found: Findings, rates: Rates) -> tuple[Series, ...]:
+def _timed(found: Findings) -> tuple[Series, ...]:
     """Return measured rates at measured HBM bytes, of measurements on this machine."""
     rows: list[tuple[float, float, tuple[float, float], str]] = []
     for one in (pair.measured for pair in found.measured):
@@ -128,7 +138,7 @@ def _timed(found: Findings, rates: Rates) -> tuple[Series, ...]:
             slow, fast = (one.timing.p75_ns, one.timing.p25_ns) if one.timing else (one.time_ns, one.time_ns)
             ends = (one.flops / slow / 1e3, one.flops / fast / 1e3)
             rows.append((one.flops / moved, rate, ends, f"measured: {significant(rate)} TFLOP/s, {time_text(one.time_ns)}"))
-    return error_bars(f"measured on {rates.machine}", "ink", "measure", rows)
+    return error_bars(f"measured on {found.machine.name}", "ink", "measure", rows)
 
 
 def launches(found: Findings) -> BarFigure:

@@ -5,7 +5,7 @@ They are derivation, simulation, curves, recorded measurements, and the machine'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,12 +19,12 @@ from ioaware.derivation.derive import derive
 from ioaware.derivation.derived import Derived
 from ioaware.errors import NoKernelError, UsageError
 from ioaware.machine import Machine
+from ioaware.machine.time_bound import TimeBound, peak_dtype, time_bound
 from ioaware.measurement.time_bounds import with_flops
 from ioaware.prediction import predict
 from ioaware.report.pages.over import Curve, Span, curve, sector_bytes_at, simulated_along, spans_of
 from ioaware.report.pages.shared_lines import NOT_COUNTED, SharedLines, shared_lines
-from ioaware.report.pages.time_floors import Rates, TimeFloor, rates_of, time_floor
-from ioaware.result import ParamValue, Result
+from ioaware.result import ParamValue, Result, Traffic
 from ioaware.simulation.simulate import simulate
 from ioaware.simulation.simulation_result import Simulated
 from ioaware.targets.target import Target
@@ -93,48 +93,79 @@ class Findings:
         return all(one.origin == "torch" for one in self.derived.launches)
 
     @property
-    def rates(self) -> Rates | None:
-        """What the machine does in a second."""
-        types = {one for launch in self.derived.launches for one in launch.matmul_types}
-        return rates_of(self.machine, self.derived.params.get("dtype"), types)
+    def peak_dtype(self) -> str | None:
+        """The dtype whose peak bounds the FLOPs; None for a machine without peaks."""
+        return peak_dtype(self.machine, self.derived.params.get("dtype"), self._matmul_types)
+
+    @property
+    def _matmul_types(self) -> set[str]:
+        return {one for launch in self.derived.launches for one in launch.matmul_types}
+
+    def bound(
+        self, flops: int | None, requested_bytes: int | None, hbm: Traffic | None, types: Collection[str] | None = None
+    ) -> TimeBound:
+        """Return the least time of so much work on the page's machine.
+
+        No FLOPs bound nothing. `types` are the operands' element types, by default those of all launches.
+        """
+        return time_bound(
+            self.machine,
+            flops=flops or None,
+            dtype=self.derived.params.get("dtype"),
+            matmul_types=self._matmul_types if types is None else types,
+            requested_bytes=requested_bytes,
+            hbm_read_bytes=hbm and hbm.read_bytes,
+            hbm_write_bytes=hbm and hbm.write_bytes,
+        )
 
     @property
     def hbm_bytes(self) -> int | None:
         """Simulated bytes between HBM and the L2; None of bounds alone."""
-        if self.simulated is None or self.simulated.hbm is None or bounds_alone(*self.hbm_range):
-            return None
-        return self.simulated.hbm.total_bytes
+        return self.hbm.total_bytes if self.hbm else None
 
     @property
-    def launch_hbm_bytes(self) -> list[int | None]:
-        """Simulated HBM bytes of each launch.
+    def hbm(self) -> Traffic | None:
+        """Simulated traffic between HBM and the L2; None of bounds alone."""
+        known = self.simulated is not None and not bounds_alone(*self.hbm_range)
+        return self.simulated.hbm if known and self.simulated else None
+
+    @property
+    def launch_hbm(self) -> list[Traffic | None]:
+        """Simulated HBM traffic of each launch.
 
         None of torch's operators, of a target that is not simulated, and of bounds alone.
         """
         if self.simulated is None:
             return [None] * len(self.derived.launches)
-        found: list[int | None] = []
+        found: list[Traffic | None] = []
         for launch, how in zip(self.simulated.launches, self.simulated.simulations, strict=True):
             high = (how.read_range[1], how.write_range[1]) if how else ()
             low = how.read_range[0] + how.write_range[0] if how else 0
             vague = bounds_alone(low, None if None in high else sum(one or 0 for one in high))
-            found.append(None if vague or launch.hbm is None else launch.hbm.total_bytes)
+            found.append(None if vague else launch.hbm)
         return found
 
     @property
-    def launch_floors(self) -> list[TimeFloor]:
-        """The least time of each launch: simulated bytes and FLOPs.
+    def launch_bounds(self) -> list[TimeBound]:
+        """The least time of each launch: FLOPs, requested and simulated bytes.
 
         The bytes of torch's operators are assumed ones.
         """
-        own = zip(self.derived.launches, self.launch_hbm_bytes, strict=True)
-        moved = [(one, (one.requested and one.requested.total_bytes) if one.origin == "torch" else hbm) for one, hbm in own]
-        return [time_floor(self.rates, hbm_bytes, one.flops) for one, hbm_bytes in moved]
+        launches = self.simulated.launches if self.simulated else self.derived.launches
+        return [
+            self.bound(
+                one.flops,
+                one.requested and one.requested.moved_bytes,
+                one.requested if one.origin == "torch" else hbm,
+                one.matmul_types or None,
+            )
+            for one, hbm in zip(launches, self.launch_hbm, strict=True)
+        ]
 
     @property
     def launch_by_launch_ns(self) -> float | None:
         """The least times of all launches together; None where one is unknown."""
-        times = [one.time_ns for one in self.launch_floors]
+        times = [one.time_ns for one in self.launch_bounds]
         return sum(time for time in times if time is not None) if times and None not in times else None
 
     @property
@@ -157,17 +188,21 @@ class Findings:
         return None if uncounted and not self.derived.flops else self.derived.flops
 
     @property
-    def floor(self) -> TimeFloor:
+    def work_bound(self) -> TimeBound:
         """The least time of any kernel that does this work.
 
-        It comes from compulsory bytes and FLOPs.
+        It comes from compulsory bytes, which pass the L2 and HBM, and FLOPs.
         """
-        return time_floor(self.rates, self.compulsory_bytes, self.flops)
+        return self.bound(self.flops, self.compulsory_bytes, self.derived.compulsory)
 
     @property
-    def simulated_floor(self) -> TimeFloor:
-        """The least time of these launches: simulated bytes, and their FLOPs."""
-        return time_floor(self.rates, self.hbm_bytes, self.flops)
+    def simulated_bound(self) -> TimeBound:
+        """The least time of these launches: FLOPs, requested and simulated bytes.
+
+        Requested bytes are those behind the L1.
+        """
+        requested = self.simulated.requested if self.simulated else self.derived.requested
+        return self.bound(self.flops, requested and requested.moved_bytes, self.hbm)
 
 
 def find(

@@ -14,6 +14,7 @@ from ioaware.analysis.ir import Count
 from ioaware.derivation.derived import Derived
 from ioaware.display.time_limit import within
 from ioaware.errors import UsageError
+from ioaware.result import Traffic
 from ioaware.simulation.simulation_result import Simulated
 from ioaware.targets.target import compulsory_bytes
 
@@ -53,10 +54,15 @@ class Moved:
     value: int
     requested_bytes: int
     sector_bytes: int | None
-    compulsory_bytes: int | None
+    compulsory: Traffic | None
     leading_bytes: int | None
     bound_bytes: int | None = None
     flops: int | None = None
+
+    @property
+    def compulsory_bytes(self) -> int | None:
+        """Every distinct byte of inputs and outputs once."""
+        return self.compulsory.total_bytes if self.compulsory else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +149,11 @@ def curve(derived: Derived, span: Span, also: Iterable[int] = (), bound: Callabl
 def _moved(derived: Derived, name: str, value: int, term: Count | None, bound: int | None) -> Moved:
     counts = derived.evaluate(**{name: value})
     point = {**derived.values, name: value}
-    floor = compulsory_bytes(derived.target, {**derived.params, name: value})
     return Moved(
         value,
         sum(int(counts[part]) for part in ("read_bytes", "write_bytes", "atomic_bytes")),  # pyright: ignore[reportArgumentType]
         sector_bytes_at(derived, point),
-        floor.total_bytes if floor else None,
+        compulsory_bytes(derived.target, {**derived.params, name: value}),
         value_at(term, point),
         bound,
         int(counts["flops"]) or None,  # pyright: ignore[reportArgumentType]

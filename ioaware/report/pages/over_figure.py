@@ -11,7 +11,6 @@ from ioaware.display.units import bytes_text, time_text, times_text
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, cell_of, drawable, error_bars, series_of
 from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.over import Curve, Moved
-from ioaware.report.pages.time_floors import time_floor
 from ioaware.result import Timing
 
 BYTES = Axis("bytes", "bytes")
@@ -121,14 +120,14 @@ def _deviations(found: Findings, name: str) -> Iterator[Series]:
 def _times(found: Findings, one: Curve) -> Iterator[Series]:
     """Yield the least time of any kernel along the range, and measured times."""
     name = one.span.name
-    floors = [(point, time_floor(found.rates, point.compulsory_bytes, point.flops)) for point in one.points]
+    bounds = [(point, found.bound(point.flops, point.compulsory_bytes, point.compulsory)) for point in one.points]
     rows = [
         (
             float(point.value),
-            floor.time_ns,
-            f"{name} = {point.value:,}\nat least {time_text(floor.time_ns)}, bound by {floor.binds}",
+            bound.time_ns,
+            f"{name} = {point.value:,}\nat least {time_text(bound.time_ns)}, bound by {bound.binds}",
         )
-        for point, floor in floors
+        for point, bound in bounds
     ]
     yield from series_of("time floor", FLOOR, "ceiling", rows)
     timed = [

@@ -10,13 +10,13 @@ from ioaware.derivation.derived import Derived
 from ioaware.display.notebook import FOLDERS
 from ioaware.display.text import clean, params_text
 from ioaware.display.units import bytes_text, percent_text, significant, time_text, times_text
+from ioaware.machine.time_bound import fastest_hbm
 from ioaware.measurement.time_bounds import with_bounds
 from ioaware.report.pages.document import Document
 from ioaware.report.pages.figure_set import figures_of
 from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.formula_rows import formula_tables
 from ioaware.report.pages.source_rows import hot_rows, source_sections
-from ioaware.report.pages.time_floors import TimeFloor
 from ioaware.result import Params, Result
 from ioaware.simulation.simulation_result import Simulated
 from ioaware.simulation.waves.closed_form import closed_form_lines
@@ -47,7 +47,7 @@ def target_page(found: Findings, *, with_text: bool = True, fragments: Sequence[
         "with_shared": any(found.shared.kernels.values()),
         "tables": tables,
         "tables_left": left,
-        "floor_columns": columns("bytes ÷ HBM bandwidth", "FLOPs ÷ peak", "at least", words=("for", "binds")),
+        "floor_columns": columns("HBM bytes ÷ rate", "requested ÷ L2 rate", "FLOPs ÷ peak", "at least", words=("for", "binds")),
         "floors": list(_floors(found)),
         "floor_note": _rates_note(found),
         "launch_columns": LAUNCH_COLUMNS,
@@ -100,9 +100,9 @@ def _headline(found: Findings) -> str:
         parts.append(f", {times_text(requested / found.compulsory_bytes)} the compulsory {bytes_text(found.compulsory_bytes)}")
     if found.hbm_bytes is not None:
         parts.append(f"; {bytes_text(found.hbm_bytes)} pass HBM on {found.machine.name}, by simulation")
-    floor = found.simulated_floor if found.hbm_bytes is not None else found.floor
-    if floor.time_ns:
-        parts.append(f", which takes at least {time_text(floor.time_ns)}, bound by {floor.binds}")
+    bound = found.simulated_bound
+    if bound.time_ns:
+        parts.append(f", which takes at least {time_text(bound.time_ns)}, bound by {bound.binds}")
     return "".join(parts) + "." + _beside(derived)
 
 
@@ -131,11 +131,11 @@ def _numbers(found: Findings) -> Iterator[dict[str, str]]:
         yield {"name": "HBM, simulated", "value": bytes_text(found.hbm_bytes), "what": f"on {found.machine.name}"}
     if found.compulsory_bytes is not None and not found.torch_alone:
         yield {"name": "compulsory", "value": bytes_text(found.compulsory_bytes), "what": "inputs and outputs once"}
-    if found.floor.time_ns:
+    if found.work_bound.time_ns:
         yield {
             "name": "time floor",
-            "value": time_text(found.floor.time_ns),
-            "what": f"of any kernel, bound by {found.floor.binds}",
+            "value": time_text(found.work_bound.time_ns),
+            "what": f"of any kernel, bound by {found.work_bound.binds}",
         }
     if derived.assumed and (together := found.launch_by_launch_ns):
         yield {"name": "with torch's operators", "value": time_text(together), "what": "at least, one launch after the other"}
@@ -145,7 +145,7 @@ def _sections(found: Findings) -> list[tuple[str, str]]:
     several = [("launches", "Launches")] if len(found.derived.launches) > 1 else [("each", "Launches")]
     measured = [("measured", "Measured")] if found.measured else []
     over = [("over", "Over parameters")] if any(one.points for one in found.curves) else []
-    roof = [("roofline", "Roofline")] if found.rates and found.derived.flops else []
+    roof = [("roofline", "Roofline")] if found.peak_dtype and found.derived.flops else []
     if found.torch_alone:
         return [("time", "Time"), *several]
     return [
@@ -162,33 +162,41 @@ def _sections(found: Findings) -> list[tuple[str, str]]:
 
 
 def _floors(found: Findings) -> Iterator[list[dict[str, Any]]]:
-    rows: tuple[tuple[str, TimeFloor], ...] = (
-        ("any kernel that does this work: compulsory bytes", found.floor),
-        (f"these launches: HBM bytes simulated on {found.machine.name}", found.simulated_floor),
+    simulated = f", HBM bytes simulated on {found.machine.name}" if found.hbm_bytes is not None else ""
+    rows = (
+        ("any kernel that does this work: compulsory bytes", found.work_bound),
+        (f"these launches: requested bytes{simulated}", found.simulated_bound),
     )
-    for name, floor in () if found.torch_alone else rows[: 1 if found.hbm_bytes is None else 2]:
+    for name, bound in () if found.torch_alone else rows:
         yield [
             cell(name),
-            cell(floor.binds or "unknown"),
-            *(cell(time_text(part), part) for part in (floor.bytes_ns, floor.flops_ns, floor.time_ns)),
+            cell(bound.binds or "unknown"),
+            *(cell(time_text(part), part) for part in (bound.hbm_ns, bound.l2_ns, bound.arithmetic_ns, bound.time_ns)),
         ]
     together = found.launch_by_launch_ns
     if len(found.derived.launches) > 1 and together is not None:
-        parts = [one.binds for one in found.launch_floors if one.time_ns]
-        binds = ", ".join(f"{name} in {parts.count(name)}" for name in dict.fromkeys(parts))
+        parts = [one.binds for one in found.launch_bounds if one.time_ns]
+        binds = ", ".join(f"{name} in {parts.count(name)}" for name in dict.fromkeys(filter(None, parts)))
         beside = " and torch's operators" if found.derived.assumed else ""
-        empty = (cell(""), cell(""))
+        empty = (cell(""),) * 3
         yield [cell(f"one launch after the other, kernels{beside}"), cell(binds), *empty, cell(time_text(together), together)]
 
 
 def _rates_note(found: Findings) -> str:
-    rates = found.rates
-    if rates is None:
-        return f"The rates of {found.machine.name} are not on record."
-    peak = f"{significant(rates.flops_per_s / 1e12)} TFLOP/s of {rates.dtype}"
+    machine, dtype = found.machine, found.peak_dtype
+    peak = machine.peaks[dtype] if dtype else None
+    hbm, l2 = machine.level("hbm"), machine.level("l2")
+    rates = (
+        ("at HBM", fastest_hbm(machine), 1e12, "TB/s", hbm.bandwidth_source),
+        ("of the L2", l2.bandwidth_bytes_per_s, 1e12, "TB/s", l2.bandwidth_source),
+        (f"of {dtype}", peak and peak.flops_per_s, 1e12, "TFLOP/s", peak.source if peak else ""),
+    )
+    known = [f"{significant(rate / unit)} {name} {of} ({source})" for of, rate, unit, name, source in rates if rate]
+    missing = [of for of, rate, *_ in rates if not rate]
     return (
-        f"{found.machine.name}: {significant(rates.hbm_bytes_per_s / 1e12)} TB/s at HBM, {peak}. {rates.source}. "
-        "FLOPs are those of matrix products; other arithmetic is not counted, so a floor may be too low."
+        f"{machine.name}: {'; '.join(known) or 'no rates are on record'}. "
+        + (f"Not on record: the rate {', '.join(missing)}. " if known and missing else "")
+        + "FLOPs are those of matrix products; other arithmetic is not counted, so a least time may be too low."
     )
 
 
@@ -197,7 +205,15 @@ LAUNCH_COLUMNS = [
     {"name": "kernel", "number": False},
     {"name": "grid", "number": False},
     *columns(
-        "reads", "writes", "atomics", "HBM, simulated", "FLOPs", "at least", "share of the floor", "shared memory", "registers"
+        "reads",
+        "writes",
+        "atomics",
+        "HBM, simulated",
+        "FLOPs",
+        "at least, bound by",
+        "share of the whole",
+        "shared memory",
+        "registers",
     ),
     {"name": "exact", "number": False},
 ]
@@ -206,11 +222,11 @@ LAUNCH_COLUMNS = [
 def _launches(found: Findings, *, ordered: bool) -> Iterator[list[dict[str, Any]]]:
     """Yield the launches in order, or by bytes."""
     whole = found.launch_by_launch_ns  # no share of an unknown whole
-    rows = list(zip(count(1), found.derived.launches, found.launch_hbm_bytes, found.launch_floors, strict=False))
+    rows = list(zip(count(1), found.derived.launches, found.launch_hbm, found.launch_bounds, strict=False))
     if not ordered:
         rows.sort(key=lambda row: -((row[1].requested and row[1].requested.total_bytes) or 0))
-    for number, own, hbm_bytes, floor in rows:
-        moved, least = own.requested, floor.time_ns
+    for number, own, hbm, bound in rows:
+        moved, least, hbm_bytes = own.requested, bound.time_ns, hbm.total_bytes if hbm else None
         share = least / whole if least is not None and whole else None
         yield [
             cell(number, number),
@@ -222,7 +238,7 @@ def _launches(found: Findings, *, ordered: bool) -> Iterator[list[dict[str, Any]
             ),
             cell(bytes_text(hbm_bytes), hbm_bytes),
             cell(significant(own.flops, 4) if own.flops else "", own.flops or None),
-            cell(time_text(least), least),
+            cell(f"{time_text(least)}, {bound.binds}" if least else "", least),
             cell("" if share is None else percent_text(share, 3), share),
             cell("" if own.shared_bytes is None else bytes_text(own.shared_bytes), own.shared_bytes),
             cell("" if own.registers is None else own.registers, own.registers),

@@ -23,6 +23,7 @@ from ioaware.derivation.derived import Derived
 from ioaware.derivation.launch_formulas import Formulas
 from ioaware.derivation.line_report import Explanation, Line, Section
 from ioaware.machine import PRESETS
+from ioaware.machine.time_bound import fastest_hbm
 from ioaware.report.inline_text import digest
 from ioaware.report.pages.document import PAGE, render, write_document
 from ioaware.report.pages.figure_set import launches
@@ -180,6 +181,19 @@ def test_bounds_alone_are_no_number() -> None:
     assert not bounds_alone(0, 0)
 
 
+def test_a_launch_that_the_l2_binds_says_so() -> None:
+    """What programs request bounds the time through the L2."""
+    found = findings(["a"])
+    many = Traffic(10**12, 0)
+    derived = replace(found.derived, requested=many, launches=(replace(found.derived.launches[0], requested=many),))
+    given = replace(found, source=replace(found.source, result=derived))
+    l2 = given.machine.level("l2").bandwidth_bytes_per_s
+    assert l2 is not None
+    assert (given.simulated_bound.binds, given.launch_bounds[0].binds) == ("L2", "L2")
+    assert given.simulated_bound.time_ns == pytest.approx(1e21 / l2)
+    assert "bound by L2" in render(target_page(given))
+
+
 def test_a_products_least_time_is_that_of_its_arithmetic() -> None:
     """Torch's own operators have their share of all least times, by bytes or by FLOPs."""
     found = findings(["a"])
@@ -187,14 +201,13 @@ def test_a_products_least_time_is_that_of_its_arithmetic() -> None:
     copy = Launch("aten.copy_", origin="torch", requested=Traffic(10**9, 10**9), exact=False)
     derived = replace(found.derived, launches=(product, copy), assumed=Traffic(10**9, 10**9))
     given = replace(found, source=replace(found.source, result=derived), simulated=None)
-    rates = given.rates
-    assert rates is not None
-    assert [one.time_ns for one in given.launch_floors] == [
-        pytest.approx(1e21 / rates.flops_per_s),
-        pytest.approx(2e18 / rates.hbm_bytes_per_s),
+    fastest = max(peak.flops_per_s for peak in given.machine.peaks.values())
+    assert [one.time_ns for one in given.launch_bounds] == [
+        pytest.approx(1e21 / fastest),
+        pytest.approx(2e18 / (fastest_hbm(given.machine) or 0)),
     ]
     page = render(target_page(given))
-    assert "arithmetic in 1, bytes at HBM in 1" in page
+    assert "arithmetic in 1, HBM in 1" in page
     assert "2 operators of torch move at least 2 GB" in page
 
 
@@ -211,6 +224,6 @@ def test_a_model_of_torch_operators_alone_has_a_page(tmp_path: Path) -> None:
     with click.Context(click.Command("report"), obj=Settings(quiet=True)):
         found = findings_of(f"{path}:layer", {}, config={})
     page = render(target_page(found))
-    assert found.launch_floors[0].flops_ns == pytest.approx(2 * 64 * 32 * 32 / 989e3, rel=1e-6)
+    assert found.launch_bounds[0].arithmetic_ns == pytest.approx(2 * 64 * 32 * 32 / 989e3, rel=1e-6)
     assert "No Triton kernel runs. 1 operator of torch moves at least" in page
     assert not [name for name in ("bytes", "formulas", "source") if f'id="{name}"' in page]
