@@ -15,7 +15,7 @@ from triton.backends.compiler import GPUTarget
 
 from ioaware.advice.advice_result import Advice, Choice, Rejected, rank
 from ioaware.advice.choices import Candidate, case_candidates, configuration_candidates, order_candidates
-from ioaware.advice.program_order import same_programs
+from ioaware.advice.program_order import Work, same_work, work_of
 from ioaware.capture.capture import Capture, capture
 from ioaware.cases import CASES
 from ioaware.compilation.launch_limits import launch_failure
@@ -106,11 +106,12 @@ class _Search:
 
     def _try_orders(self, best: Candidate, target: Target) -> None:
         base = self._captured(best, target)
-        for one in order_candidates(best, base.launches):
+        candidates = list(order_candidates(best, base.launches))
+        works: list[Work] = []
+        for one in candidates:
             try:
-                other = self._captured(one, target)
-                pairs = list(zip(base.launches, other.launches, strict=True))
-                same = all(same_programs(a, b, base.values, self._gpu) for a, b in pairs)
+                works = works or self._works(base)
+                same = all(same_work(*pair) for pair in zip(works, self._works(self._captured(one, target)), strict=True))
             except (IoawareError, ValueError) as error:
                 self._reject(one, f"cannot be compared with its order now: {error}")
                 continue
@@ -118,6 +119,9 @@ class _Search:
                 self._try(one)
             else:
                 self._reject(one, "changes what programs access, and not only their order")
+
+    def _works(self, captured: Capture) -> list[Work]:
+        return [work_of(launch, captured.values, self._gpu) for launch in captured.launches]
 
     def _captured(self, one: Candidate, target: Target) -> Capture:
         return capture(target, one.params, gpu=self._gpu, autotune=one.tuning)

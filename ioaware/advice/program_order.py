@@ -6,6 +6,7 @@ What each program accesses decides it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +21,30 @@ from ioaware.simulation.streams import ReferenceStream
 Words = NDArray[np.uint64]
 
 
-def same_programs(one: CapturedLaunch, other: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> bool:
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Sorted digests of what programs and tiles of a launch access."""
+
+    programs: Words
+    tiles: Words
+
+
+def work_of(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Work:
+    """Return the work of a launch.
+
+    Raises `ValueError` where data decide an address, a mask or a loop.
+    """
+    found = _replayed(launch, values, gpu)
+    return Work(np.sort(program_digests(found)), np.sort(tile_digests(found)))
+
+
+def same_work(one: Work, other: Work) -> bool:
     """Return whether the programs of two launches access the same, in any order.
 
     They are compared program by program. Persistent programs, which take one tile after another, may take other tiles: then
     tiles are compared, each with what is loaded since the store before.
-
-    Raises `ValueError` where data decide an address, a mask or a loop.
     """
-    first, second = _replayed(one, values, gpu), _replayed(other, values, gpu)
-    return any(
-        (a := np.sort(digests(first))).shape == (b := np.sort(digests(second))).shape and bool((a == b).all())
-        for digests in (program_digests, tile_digests)
-    )
+    return np.array_equal(one.programs, other.programs) or np.array_equal(one.tiles, other.tiles)
 
 
 def program_digests(found: Replay) -> Words:

@@ -85,8 +85,8 @@ def lane_keys(touch: Touch) -> frozenset[str]:
 
 
 def lane_values(touch: Touch) -> dict[str, Numbers]:
-    """Return an array of the tile's shape for each lane index."""
-    grid = np.indices(touch.shape or (1,), dtype=np.int64)
+    """Return the values of each lane index along its dimension of the tile."""
+    grid = np.indices(touch.shape or (1,), dtype=np.int64, sparse=True)
     return {lane_symbol(d, size).key: grid[d] for d, size in enumerate(touch.shape) if size > 1}
 
 
