@@ -71,6 +71,23 @@ def _distinct(addresses: Numbers) -> Numbers:
     return ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
 
 
+def joined(part: Rectangle, stride: int, tiles: int) -> Rectangle | None:
+    """Return the union of so many tiles, `stride` bytes apart, as one rectangle.
+
+    None where it is none: tiles overlap, or lie neither side by side nor one below the other.
+    """
+    apart = abs(stride)
+    if apart == 0 or tiles == 1:
+        return part
+    if part.rows == 1 and apart >= part.run:
+        return Rectangle(part.offset, tiles, part.run, apart)
+    if part.rows > 1 and apart == part.run and tiles * part.run <= part.pitch:
+        return Rectangle(part.offset, part.rows, tiles * part.run, part.pitch)
+    if part.rows > 1 and apart == part.rows * part.pitch:
+        return Rectangle(part.offset, tiles * part.rows, part.run, part.pitch)
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Blocks:
     """Block layout of one tensor.

@@ -15,7 +15,7 @@ from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.loops.access_totals import Programs, unknowns, upper_bound
 from ioaware.simulation.address_blocks import Blocks, Rectangle, choose_blocks
 from ioaware.simulation.cache import ATOMIC, READ, WRITE, Event
-from ioaware.simulation.merge import AccessTouches, merge_events
+from ioaware.simulation.merge import AccessTouches, count_events, merge_events
 from ioaware.simulation.schedule import AgedSm, Schedule, schedule, schedule_by_age
 from ioaware.simulation.streams import Numbers, ReferenceStream, line_touches, reference_streams
 from ioaware.simulation.timeline import Executions, Timeline, Times
@@ -220,6 +220,10 @@ class LaunchTouches:
     def events(self, parts: Sequence[AccessTouches]) -> list[Event]:
         """Return the events of some of the accesses."""
         return list(merge_events(parts, self.quantum, self.wave))
+
+    def count(self, parts: Sequence[AccessTouches]) -> int:
+        """Return how many events some of the accesses are."""
+        return count_events(parts, self.quantum)
 
 
 def launch_touches(one: Replay, names: Mapping[str, int], layouts: Sequence[Blocks]) -> LaunchTouches:

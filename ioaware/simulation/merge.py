@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ioaware.simulation.cache import Event
 from ioaware.simulation.streams import LineTouches, Numbers
@@ -42,27 +43,41 @@ def merge_events(parts: Sequence[AccessTouches], quantum: float, wave: Numbers) 
     `wave` holds the wave of each program. Different instructions stay apart: a program that sweeps memory twice does so by two
     of them, and the second sweep is another event.
     """
-    if not parts:
+    if not sum(part.touches.time.size for part in parts):
         return
-    time = np.concatenate([part.touches.time for part in parts])
-    line = np.concatenate([part.touches.line for part in parts])
-    mask = np.concatenate([part.touches.mask for part in parts])
-    partitions = np.concatenate([part.touches.partitions for part in parts])
-    program = np.concatenate([part.touches.program for part in parts])
-    access = np.repeat([part.access for part in parts], [part.touches.time.size for part in parts])
-    kind = np.repeat([part.kind for part in parts], [part.touches.time.size for part in parts])
-    tensor = np.repeat([part.tensor for part in parts], [part.touches.time.size for part in parts])
-    if not time.size:
-        return
+    order, first = _groups(parts, quantum)
+    time, mask, partitions, program = (
+        np.concatenate([getattr(part.touches, name) for part in parts])[order]
+        for name in ("time", "mask", "partitions", "program")
+    )
+    line = np.concatenate([part.touches.line for part in parts])[order]
+    kind, tensor = (_of_each(parts, [getattr(part, name) for part in parts])[order] for name in ("kind", "tensor"))
+    left, right = (np.bitwise_or.reduceat(np.where(partitions & side, mask, NO_BLOCKS), first) for side in (1, 2))
+    by_time = np.argsort(time[first], kind="stable")
+    of = first[by_time]
+    columns = (line[of], left[by_time], right[by_time], kind[of], tensor[of], wave[program[of]], program[of])
+    yield from map(Event._make, zip(*(column.tolist() for column in columns), strict=True))
+
+
+def count_events(parts: Sequence[AccessTouches], quantum: float) -> int:
+    """Return how many events `merge_events` makes of these accesses."""
+    return _groups(parts, quantum)[1].size if sum(part.touches.time.size for part in parts) else 0
+
+
+def _groups(parts: Sequence[AccessTouches], quantum: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the order of the accesses by event, and where each event begins in it."""
+    time, line, program = (
+        np.concatenate([getattr(part.touches, name) for part in parts]) for name in ("time", "line", "program")
+    )
+    access = _of_each(parts, [part.access for part in parts])
     epoch = np.floor(time / quantum + ROUNDING).astype(np.int64) if quantum > 0 else np.unique(time, return_inverse=True)[1]
     order = np.lexsort((program, time, access, line, epoch))
-    epoch, line, access, kind = epoch[order], line[order], access[order], kind[order]
+    epoch, line, access = epoch[order], line[order], access[order]
     new = np.ones(order.size, dtype=bool)
     new[1:] = (epoch[1:] != epoch[:-1]) | (line[1:] != line[:-1]) | (access[1:] != access[:-1])
-    first = np.flatnonzero(new)
-    mask, partitions = mask[order], partitions[order]
-    left, right = (np.bitwise_or.reduceat(np.where(partitions & side, mask, NO_BLOCKS), first) for side in (1, 2))
-    time, tensor, program = time[order][first], tensor[order][first], program[order][first]
-    by_time = np.argsort(time, kind="stable")
-    columns = (line[first], left, right, kind[first], tensor, wave[program], program)
-    yield from map(Event._make, zip(*(column[by_time].tolist() for column in columns), strict=True))
+    return order, np.flatnonzero(new)
+
+
+def _of_each(parts: Sequence[AccessTouches], values: Sequence[int]) -> Numbers:
+    """Return a value of each part for each of its accesses."""
+    return np.repeat(values, [part.touches.time.size for part in parts])

@@ -101,7 +101,7 @@ def _sampled_streams(replays: Sequence[Replay], storage: Sequence[Mapping[str, i
     touches = [launch_touches(one, names, layouts) for one, names in zip(replays, storage, strict=True)]
     pilot = None
     if sum(part.touches.line.size for one in touches for part in one.parts) > MAX_EVENTS:
-        pilot = sum(len(one.events(Sample(PILOT).of(one.parts))) for one in touches)
+        pilot = sum(one.count(Sample(PILOT).of(one.parts)) for one in touches)
     sample = choose_sample([one.parts for one in touches], pilot, len(layouts))
     return _Streams(tuple(one.events(sample.of(one.parts)) for one in touches), sample)
 

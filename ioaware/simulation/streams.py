@@ -15,7 +15,7 @@ from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.algebra.poly import Atom, Poly, Symbol, Test
 from ioaware.analysis.ir.sectors.lanes import numeric
 from ioaware.machine.model import SECTOR_BYTES
-from ioaware.simulation.address_blocks import Blocks, Masks, Rectangle, rectangles
+from ioaware.simulation.address_blocks import Blocks, Masks, Rectangle, joined, rectangles
 from ioaware.simulation.addresses.affine import address, clipped, evaluate_rows, lane_keys, lane_values, split_lanes
 from ioaware.simulation.addresses.runs_of_lanes import ShapeRuns, runs_of_shapes, sectors
 from ioaware.simulation.schedule import Schedule
@@ -24,6 +24,11 @@ from ioaware.simulation.timeline import Executions
 Numbers = NDArray[np.int64]
 Times = NDArray[np.float64]
 MAX_EXECUTIONS = 1 << 24
+MAX_TILES = 1 << 20
+"""Executions of an access that are enumerated tile by tile.
+
+Of more, adjacent tiles of a loop are one.
+"""
 MAX_TEMPLATES = 4096
 """Shapes of an access that are described one by one; more become runs of bytes."""
 
@@ -74,7 +79,7 @@ def reference_streams(touch: Touch, found: Executions, programs: Schedule, *, ap
     Programs that access the same addresses at the same time are merged, unless `apart`.
     """
     rows = _Rows(touch, found, programs, apart=apart)
-    return rows.dense() or list(rows.expanded())
+    return rows.dense() or ([] if apart else rows.grouped()) or list(rows.expanded())
 
 
 class _Rows:
@@ -138,27 +143,77 @@ class _Rows:
         ends = [{**columns, self.loop or "": end} for end in (low, high - 1)]
         return all(bool((evaluate_rows(fixed, end, low.size) >= least).all()) for end in ends)
 
+    def _one_shape(self) -> tuple[Rectangle, Numbers, Numbers] | None:
+        """Return the rectangle of all tiles, the strides, and which each row has.
+
+        None where tiles differ, are several rectangles, or do not advance evenly.
+        """
+        if self.loop is None or not self.base.size or self.parts.mixed.terms or self.conditions:
+            return None
+        common = _stride(self.parts.moving, self.loop)
+        tests = _atoms(self.touch.mask)
+        outer = self.touch.mask.free - lane_keys(self.touch) - {self.loop}
+        if common is None or outer & self.columns.keys():
+            return None
+        if any(self.loop in atom.free and not self._always_true(atom, self.columns, self.low, self.high) for atom in tests):
+            return None
+        first = {**{key: column[:1] for key, column in self.columns.items()}, self.loop: self.low[:1]}
+        parts = self._template(first)
+        if len(parts) != 1:
+            return None
+        strides, which = np.unique(common + self.slope, return_inverse=True)
+        return parts[0], strides, which
+
     def dense(self) -> list[ReferenceStream]:
         """Return the rows as runs of adjacent tiles, one stream for each stride.
 
         Empty where tiles are not adjacent.
         """
-        if self.loop is None or not self.base.size or self.parts.mixed.terms or self.conditions:
+        shape = self._one_shape()
+        if shape is None:
             return []
-        common = _stride(self.parts.moving, self.loop)
-        tests = _atoms(self.touch.mask)
-        outer = self.touch.mask.free - lane_keys(self.touch) - {self.loop}
-        if common is None or outer & self.columns.keys():
+        part, strides, which = shape
+        one_run = not (part.rows > 1 and part.run < part.pitch)
+        if not one_run or any(abs(int(stride)) != part.bytes for stride in strides):
             return []
-        if any(self.loop in atom.free and not self._always_true(atom, self.columns, self.low, self.high) for atom in tests):
+        return [self._runs(int(stride), which == number, (part,)) for number, stride in enumerate(strides)]
+
+    def grouped(self) -> list[ReferenceStream]:
+        """Return adjacent tiles of a loop as one rectangle, of very many tiles.
+
+        It is accessed when its first tile is. Empty where there are fewer tiles, or they are not adjacent.
+        """
+        total = int(np.maximum(self.high - self.low, 0).sum())
+        shape = self._one_shape() if total > MAX_TILES else None
+        if shape is None:
             return []
-        first = {**{key: column[:1] for key, column in self.columns.items()}, self.loop: self.low[:1]}
-        parts = self._template(first)
-        strides, which = np.unique(common + self.slope, return_inverse=True)
-        one_run = len(parts) == 1 and not (parts[0].rows > 1 and parts[0].run < parts[0].pitch)
-        if not one_run or any(abs(int(stride)) != parts[0].bytes for stride in strides):
+        part, strides, which = shape
+        size = 1 << (-(-total // MAX_TILES) - 1).bit_length()
+        if part.run < SECTOR_BYTES or any(joined(part, int(stride), size) is None for stride in strides):
             return []
-        return [self._runs(int(stride), which == number, parts) for number, stride in enumerate(strides)]
+        return [
+            stream
+            for number, stride in enumerate(strides.tolist())
+            for stream in self._groups(part, stride, size, np.flatnonzero(which == number))
+        ]
+
+    def _groups(self, part: Rectangle, stride: int, size: int, rows: Numbers) -> Iterator[ReferenceStream]:
+        """Yield groups of so many tiles of these rows, then what is left of each."""
+        count = np.maximum(self.high - self.low, 0)[rows]
+        whole, left = count // size, count % size
+        of = np.repeat(np.arange(rows.size), whole)
+        first = (np.arange(of.size) - (np.cumsum(whole) - whole)[of]) * size
+        yield self._group(part, stride, size, rows[of], first)
+        for tiles in np.unique(left[left > 0]).tolist():
+            some = left == tiles
+            yield self._group(part, stride, tiles, rows[some], (whole * size)[some])
+
+    def _group(self, part: Rectangle, stride: int, size: int, rows: Numbers, first: Numbers) -> ReferenceStream:
+        rectangle = joined(part, stride, size)
+        lowest = first + size - 1 if stride < 0 else first
+        base = self.base[rows] + stride * (self.low[rows] + lowest)
+        time = self.schedule.times(self.program[rows], self.work[rows] + first * self.step)
+        return ReferenceStream(base, time, self.program[rows], self.partitions[rows], (rectangle,) if rectangle else ())
 
     def _runs(self, stride: int, chosen: NDArray[np.bool_], parts: tuple[Rectangle, ...]) -> ReferenceStream:
         base, count = (self.base + stride * self.low)[chosen], (self.high - self.low)[chosen]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioaware.simulation.address_blocks import Blocks, Rectangle, choose_blocks, masks, rectangles
+from ioaware.simulation.address_blocks import Blocks, Rectangle, choose_blocks, joined, masks, rectangles
 
 
 def covering_blocks(blocks: Blocks, base: int, part: Rectangle) -> set[int]:
@@ -66,3 +66,20 @@ def test_units_have_the_blocks_of_a_range(low: int, length: int, blocks_per_line
 @pytest.mark.parametrize(("begin", "end"), [(0, 64), (0, 0), (3, 3), (63, 64), (5, 9)])
 def test_masks(begin: int, end: int) -> None:
     assert int(masks(np.array([begin]), np.array([end]))[0]) == (1 << end) - (1 << begin)
+
+
+@pytest.mark.parametrize(
+    ("part", "stride", "union"),
+    [
+        (Rectangle(8, 16, 32, 256), 32, Rectangle(8, 16, 128, 256)),
+        (Rectangle(8, 16, 32, 256), -32, Rectangle(8, 16, 128, 256)),
+        (Rectangle(8, 16, 32, 256), 4096, Rectangle(8, 64, 32, 256)),
+        (Rectangle(8, 1, 32, 32), 100, Rectangle(8, 4, 32, 100)),
+        (Rectangle(8, 16, 32, 256), 0, Rectangle(8, 16, 32, 256)),
+        (Rectangle(8, 16, 96, 256), 96, None),
+        (Rectangle(8, 16, 32, 256), 64, None),
+        (Rectangle(8, 1, 32, 32), 16, None),
+    ],
+)
+def test_four_tiles_are_one_rectangle_where_they_touch(part: Rectangle, stride: int, union: Rectangle | None) -> None:
+    assert joined(part, stride, 4) == union

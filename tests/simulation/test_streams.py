@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import ioaware
+from ioaware.simulation import streams
 
 SWEEPS = """
 import torch, triton, triton.language as tl
@@ -30,6 +31,25 @@ def columns(x, y, ROWS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     column = tl.program_id(0)
     at = tl.arange(0, ROWS)[:, None] * WIDTH + column * BLOCK + tl.arange(0, BLOCK)[None, :]
     tl.store(y + at, tl.load(x + at))
+
+@triton.jit
+def square_tiles(x, y, HIGH: tl.constexpr, WIDE: tl.constexpr):
+    tile = tl.arange(0, 16)[:, None] * WIDE * 16 + tl.arange(0, 16)[None, :]
+    x += tl.program_id(0) * HIGH * WIDE * 256
+    total = tl.zeros((16, 16), tl.float32)
+    for row in range(HIGH):
+        for column in range(WIDE):
+            total += tl.load(x + row * WIDE * 256 + column * 16 + tile)
+    for column in range(WIDE):
+        for row in range(HIGH):
+            total += tl.load(x + (HIGH - 1 - row) * WIDE * 256 + column * 16 + tile)
+    tl.store(y + tl.program_id(0) * 256 + tl.arange(0, 16)[:, None] * 16 + tl.arange(0, 16)[None, :], total)
+
+def tiles(device="cuda"):
+    x = torch.empty(64, 7 * 16, 10 * 16, device=device)
+    y = torch.empty(64, 16, 16, device=device)
+    square_tiles[(64,)](x, y, HIGH=7, WIDE=10)
+    return y
 
 def own(rows=132, times=3, device="cuda"):
     x = torch.empty(rows, 16, 4096, device=device)
@@ -99,3 +119,21 @@ def test_one_partition_holds_what_two_do_not(file: Path, tmp_path: Path) -> None
     assert one is not None
     assert two is not None
     assert BYTES <= one.read_bytes < two.read_bytes <= 4 * BYTES
+
+
+@pytest.mark.parametrize(("capacity", "times"), [(100_000_000, 1), (10_000, 2)])
+def test_groups_of_adjacent_tiles_move_the_same_bytes(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capacity: int, times: int
+) -> None:
+    """64 programs sweep tiles of 16 x 16 along rows, then along columns."""
+    machine, name, bytes_ = of_l2(tmp_path, capacity), f"{file}:tiles", 64 * 112 * 160 * 4
+    single = ioaware.simulate(name, machine=machine).hbm
+    monkeypatch.setattr(streams, "MAX_TILES", 1500)
+    calls: list[int] = []
+    group = streams.joined
+    monkeypatch.setattr(streams, "joined", lambda part, stride, tiles: calls.append(tiles) or group(part, stride, tiles))
+    grouped = ioaware.simulate(name, machine=machine).hbm
+    assert single is not None
+    assert grouped is not None
+    assert (single.read_bytes, grouped.read_bytes) == (times * bytes_, times * bytes_)
+    assert {4, 2, 3} <= set(calls), "groups of four, and what is left of ten and seven tiles"
