@@ -21,6 +21,7 @@ from ioaware.analysis.ir.accesses.kernel_traffic import (
     Pointer,
     Scalar,
 )
+from ioaware.analysis.ir.accesses.split_atomics import join_split_atomics
 from ioaware.analysis.ir.accesses.values import Target, TensorDescriptor, Value, lane_symbol
 from ioaware.analysis.ir.algebra.constructors import substitute
 from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Unknown, poly
@@ -101,6 +102,7 @@ def interpret(
     if not walk.loaded.isdisjoint(mutable):  # memory may have changed since an earlier read
         walk = replace(walk, names=set(taken), record=Recorder(), values={}, mutable=mutable)
         walk.run_function(name, given)
+    walk.record.touches = join_split_atomics(walk.record.touches)
     name_unknowns(walk.record)
     return name, walk, launched
 
