@@ -51,7 +51,10 @@ class Capture:
     The reason stands in their place where they are unknown, and both are by number of the launch.
     """
     is_example: bool = False
-    """Whether chance, or values that were not given, decide the launches."""
+    """Whether the launches may be others.
+
+    Chance decides them, values that were not given, or operators that torch traces on a CPU alone.
+    """
 
     @property
     def launches(self) -> list[CapturedLaunch]:
@@ -177,7 +180,7 @@ def _assemble(runner: HostRunner, symbolic: SymbolicParams, run: HostRun, plain:
     assumed = dict.fromkeys(f"assumes {condition} ({condition.reason})" for condition in holds.conditions)
     invented = _invented(runner)
     notes = (*plain.notes, *_pins(symbolic.pinned, runner.params), *symbolic.equalities, *read, *assumed, *invented)
-    return Capture(run.events, symbolic.values, notes, run.returned, holds, plain.moved, bool(invented))
+    return Capture(run.events, symbolic.values, notes, run.returned, holds, plain.moved, bool(invented) or plain.may_differ)
 
 
 def _invented(runner: HostRunner) -> tuple[str, ...]:
@@ -194,9 +197,8 @@ def _first_call(plain: HostRun, again: HostRun, runner: HostRunner) -> Capture:
     what = f"raises {type(again.error).__name__}" if again.error is not None else "makes other launches"
     note = f"{runner.name} {what} when it is called again: the numbers are those of its first call, at the given values only"
     invented = _invented(runner)
-    return Capture(
-        plain.events, {}, (*plain.notes, note, *invented), plain.returned, moved=plain.moved, is_example=bool(invented)
-    )
+    notes = (*plain.notes, note, *invented)
+    return Capture(plain.events, {}, notes, plain.returned, moved=plain.moved, is_example=bool(invented) or plain.may_differ)
 
 
 def _random_run(plain: HostRun, runner: HostRunner) -> Capture:

@@ -76,6 +76,8 @@ class HostRun:
 
     Empty for neither.
     """
+    may_differ: bool = False
+    """Whether a GPU may run other kernels."""
 
     @property
     def pinned(self) -> dict[str, str]:
@@ -231,7 +233,7 @@ class HostRunner:
                     self._work(run, interceptor, index_data)
                 used = ("draws random numbers" if host_random.used else "", "reads the clock" if clock.used else "")
                 run.chance = " and ".join(filter(None, used))
-            run.notes = stand_in.notes
+            run.notes, run.may_differ = stand_in.notes, bool(stand_in.differences)
         except (Exception, SystemExit) as error:
             run.error = error if isinstance(error, Exception) else UsageError(f"{self._target.name} exits")
         finally:

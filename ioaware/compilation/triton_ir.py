@@ -259,10 +259,20 @@ def compile_errors(launch: CapturedLaunch, gpu: GPUTarget) -> Generator[None]:
     except UsageError:
         raise
     except Exception as error:
+        remedy = _remedy(launch) if isinstance(error, PTXASError) else ""
         raise UsageError(
-            f"{launch.name} does not compile for {gpu.backend}:{gpu.arch}: {_compiler_message(error)}",
-            "What a newer GPU can do needs --gpu, for example cuda:100." if isinstance(error, PTXASError) else "",
+            f"{launch.name} does not compile for {gpu.backend}:{gpu.arch}: {_compiler_message(error)}", remedy
         ) from error
+
+
+def _remedy(launch: CapturedLaunch) -> str:
+    """Return what to do where ptxas fails.
+
+    It reads the source's path between quotes.
+    """
+    if '"' in launch.file:
+        return f"ptxas cannot read the double quote in the path {launch.file}: rename it."
+    return "What a newer GPU can do needs --gpu, for example cuda:100."
 
 
 def _compiler_message(error: Exception) -> str:

@@ -50,15 +50,17 @@ class StandIn:
 
     queries: set[str] = field(default_factory=set[str])
     choices: set[str] = field(default_factory=set[str])
+    differences: set[str] = field(default_factory=set[str])
+    """Why a GPU may run other kernels than those of this run."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return a note if host code read GPU properties, and one for each choice.
+        """Return notes of properties that were read, choices and differences.
 
         Its choices may depend on the properties.
         """
         read = f"the host function read the GPU's properties and saw an {NAME} with {SM_COUNT} SMs"
-        return (*([read] if self.queries else []), *sorted(self.choices))
+        return (*([read] if self.queries else []), *sorted(self.choices | self.differences))
 
     def torch_properties(self, *_: Any) -> SimpleNamespace:
         """`torch.cuda.get_device_properties`."""

@@ -10,10 +10,13 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from typing import Any
 
+import torch.nn.functional as functional
+
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
 from ioaware.fakegpu.fake_cuda import CPU, CUDA, StandIn
 from ioaware.fakegpu.generated_code import load_kernels_as_autotuners
+from ioaware.torchcompile.attention_choice import ATTENTION, call_differences, graph_differences
 from ioaware.torchcompile.graph_device import move_to_gpu, on_gpu
 from ioaware.torchcompile.tracing_patches import Phase
 
@@ -96,8 +99,17 @@ def compile_for_the_gpu(
                 f"torch.compile with {timed[0]} chooses kernels by their time on a GPU",
                 "Compile with the default mode, or derive the function uncompiled: --eager.",
             )
-        return plain_whole(module, inputs, inner_compile=inner_compile or inner, config_patches=chosen or None, **kwargs)
+        stand_in.differences.update(graph_differences(module))
+        with Patches() as calls:
+            calls.set(functional, ATTENTION, attention)
+            return plain_whole(module, inputs, inner_compile=inner_compile or inner, config_patches=chosen or None, **kwargs)
 
+    def attention(*args: Any, **kwargs: Any) -> Any:
+        if phase.is_tracing:  # torch's own functions call it where dynamo does not look
+            stand_in.differences.update(call_differences(*args, **kwargs))
+        return plain_attention(*args, **kwargs)
+
+    plain_attention: Callable[..., Any] = functional.scaled_dot_product_attention
     plain_passes: Callable[..., Any] = patches.set(inductor, "_recursive_joint_graph_passes", joint_passes)
     plain_inner: Callable[..., Any] = inductor.compile_fx_inner
     plain_whole: Callable[..., Any] = patches.set(inductor, "compile_fx", whole)

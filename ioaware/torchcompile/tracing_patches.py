@@ -68,6 +68,7 @@ def let_the_gpu_answer(patches: Patches, stand_in: StandIn, phase: Phase) -> Non
     patches.set(torch.cuda, "_lazy_init", lambda: None)
     patches.set(fake_tensor, "init_gpu_context", partial(_answer, None))  # which would look for a driver
     patches.set(FakeTensor, "__getitem__", _item)
+    patches.set(FakeTensor, "copy_", _copy)
     patches.set(autograd, "_engine_run_backward", graph._engine_run_backward)  # the modes stay aside
     patches.set(FakeTensorMode, "avoid_device_init", property(lambda _: True))  # pyright: ignore[reportUnknownLambdaType]
 
@@ -111,6 +112,14 @@ def _item(tensor: Any, index: Any) -> Any:
     By an integer it goes without torch's C++ code, which looks for a driver of its device.
     """
     return torch.select(tensor, 0, index) if type(index) is int else torch.Tensor.__getitem__(tensor, index)
+
+
+def _copy(tensor: Any, source: Any, non_blocking: bool = False) -> Any:
+    """Copy into a fake tensor.
+
+    It goes without torch's method, which looks for a driver of the device.
+    """
+    return torch.ops.aten.copy_.default(tensor, source, non_blocking)
 
 
 def _without_symbols(tensor: Any) -> Any:

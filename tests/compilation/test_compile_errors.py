@@ -10,7 +10,9 @@ import triton
 import triton.language as tl
 
 import ioaware
+from ioaware.derivation.derive import derive
 from ioaware.errors import UsageError
+from ioaware.targets.target import load_target
 
 
 @triton.jit
@@ -43,3 +45,18 @@ def test_derive_and_trace_name_the_same_line(kernel, text: str) -> None:
     for verb in (ioaware.derive, ioaware.trace):
         with pytest.raises(UsageError, match=rf"at test_compile_errors\.py:{line}\b"):
             verb(work)
+
+
+def test_a_double_quote_in_the_path_of_a_kernel_is_named(tmp_path: Path) -> None:
+    """Ptxas reads the path between quotes.
+
+    So Triton cannot compile such a kernel on a GPU.
+    """
+    file = tmp_path / 'quo"te.py'
+    file.write_text(
+        "import torch, triton, triton.language as tl\n\n@triton.jit\ndef kernel(x):\n    tl.store(x, tl.load(x) + 1)\n\n"
+        "def run():\n    x = torch.zeros(1, device='cuda')\n    return lambda: kernel[(1,)](x)\n"
+    )
+    with pytest.raises(UsageError, match="does not compile for cuda:90") as raised:
+        derive(load_target(f"{file}:run"), {})
+    assert "double quote in the path" in raised.value.remedy

@@ -217,3 +217,29 @@ def test_a_torch_built_with_cuda_needs_no_driver(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("torch._subclasses.fake_tensor.init_gpu_context", no_driver)
     assert ioaware.derive(targets.softmax).exact
+
+
+def test_attention_that_a_gpu_computes_alike_is_exact() -> None:
+    assert ioaware.derive(targets.fused_attention).exact
+    assert ioaware.trace(targets.fused_attention).exact
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        (targets.double_attention, "of float64"),
+        (targets.dropout_attention, "with dropout"),
+        (targets.masked_attention, "with a mask"),
+        (targets.odd_attention, "with head dimension 60"),
+        (targets.attention_gradients, "with gradients"),
+        (targets.encoder_layer_step, "with gradients"),
+    ],
+)
+def test_attention_as_on_a_cpu_is_not_exact(target: Any, reason: str) -> None:
+    derived = ioaware.derive(target)
+    assert not derived.exact
+    assert any(f"attention as on a CPU ({reason})" in note for note in derived.notes)
+
+
+def test_traced_attention_as_on_a_cpu_is_not_exact() -> None:
+    assert not ioaware.trace(targets.double_attention).exact

@@ -167,3 +167,51 @@ def odd_matmul(rows: int = 40, cols: int = 100) -> Any:
     a, b = random(rows, cols, dtype=torch.float16), random(cols, cols, dtype=torch.float16)
     function = torch.compile(lambda a, b: torch.relu(a @ b))
     return lambda: function(a, b)
+
+
+def attention(
+    dtype: torch.dtype = torch.float16, head_dim: int = 64, rows: int = 32, *, has_gradients: bool = False, **options: Any
+) -> Any:
+    """Attention between two pointwise operators."""
+    q, k, v = (random(2, 2, rows, head_dim, dtype=dtype).requires_grad_(has_gradients) for _ in range(3))
+    function = torch.compile(lambda q, k, v: torch.relu(functional.scaled_dot_product_attention(q * 2, k, v, **options)))
+
+    def run() -> Any:
+        out = function(q, k, v)
+        return out.sum().backward() if has_gradients else out
+
+    return run
+
+
+def fused_attention() -> Any:
+    return attention()
+
+
+def double_attention() -> Any:
+    return attention(torch.float64)
+
+
+def dropout_attention() -> Any:
+    return attention(dropout_p=0.5)
+
+
+def masked_attention() -> Any:
+    return attention(attn_mask=random(32, 32, dtype=torch.float16))
+
+
+def odd_attention() -> Any:
+    return attention(head_dim=60)
+
+
+def attention_gradients() -> Any:
+    return attention(has_gradients=True)
+
+
+def encoder_layer_step(rows: int = 32, cols: int = 64) -> Any:
+    """One training step of an encoder layer.
+
+    Its backward scatters the gradients of q, k and v into one tensor.
+    """
+    layer = torch.nn.TransformerEncoderLayer(cols, 2, 2 * cols, dropout=0.0, batch_first=True).cuda()
+    function, x = torch.compile(layer), random(2, rows, cols)
+    return lambda: function(x).sum().backward()
