@@ -24,6 +24,15 @@ They also take room in the L2, beside those of the wave before.
 """
 
 
+@pytest.fixture(autouse=True)
+def together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep programs in step.
+
+    A machine file scales no rate to one SM, so that instructions would bound the loop.
+    """
+    monkeypatch.setattr("ioaware.simulation.simulate.next_oldest_rate", lambda *_: 1.0)
+
+
 def small_gpu(tmp_path: Path) -> str:
     """Write one SM and an L2 of one partition that holds half of a head.
 
