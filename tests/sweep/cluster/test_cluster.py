@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -24,7 +25,7 @@ from ioaware.cli.options import Settings
 from ioaware.sweep.runner import run_study
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import find_study
-from tests.support import SUPPORT
+from tests.support import ROOT, SUPPORT
 
 HERE = SUPPORT / "sweep"
 FAMILY = "IOAWARE_TEST_FAMILY"
@@ -215,6 +216,15 @@ def test_a_point_of_another_machine_stays_open_without_a_cluster(tmp_path: Path,
         outcome = run_study(find_study(str(study)), store, workers=1, entry="targets:stub")
     assert outcome.statuses == {"ok": 1}
     assert outcome.unavailable == {"measure on NVIDIA A100-SXM4-80GB": "the GPU of this machine: NVIDIA H200"}
+
+
+def test_limits_of_the_kubernetes_file_are_text() -> None:
+    """The schema of the operator refuses numbers there."""
+    page = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    limits = re.findall(r"limits:\n((?: {14}\S.*\n)+)", page)
+    values = [line.rpartition(": ")[2] for block in limits for line in block.splitlines()]
+    assert len(values) == 3
+    assert not [value for value in values if value.isdecimal()]
 
 
 def free_port() -> int:
