@@ -12,6 +12,7 @@ from typing import Any
 
 from ioaware.bench.training.training_record import TrainingRecord
 from ioaware.display.units import significant
+from ioaware.measurement.time_bounds import with_bounds
 from ioaware.prediction import predict
 from ioaware.report.pages.target_page import cell, columns
 from ioaware.result import BYTES_HOLD, ParamValue, Result
@@ -65,10 +66,10 @@ def headline_rows(measured: Sequence[Result] = ()) -> list[list[dict[str, Any]]]
         rows.append(_row("GFLOP", printed, printed.gflops, gflops, None, "no counter"))
         moved = hbm_gbytes(printed, measured)
         rows.append(_row("GB moved", printed, printed.gbytes, gbytes, moved, _forward_alone(printed, measured)))
-        rows.append(_row("ms", printed, printed.ms, None, milliseconds(printed, measured), _why_no_time(printed, measured)))
+        rows.append(_time_row(printed, measured))
     for printed in BEYOND:
         rows.append(_row("GB moved", printed, None, None, hbm_gbytes(printed, measured)))
-        rows.append(_row("ms", printed, None, None, milliseconds(printed, measured), _why_no_time(printed, measured)))
+        rows.append(_time_row(printed, measured))
     return rows
 
 
@@ -95,6 +96,26 @@ def milliseconds(printed: Printed, measured: Sequence[Result]) -> float | None:
     """Return measured ms, forward and backward."""
     times = [one.time_ns for one in _records(printed, measured) if one.time_ns is not None and one.status == "ok"]
     return sum(times) / 1e6 if len(times) == len(printed.cases) else None
+
+
+def least_time(printed: Printed, measured: Sequence[Result]) -> tuple[float, str] | None:
+    """Return the least ms of forward and backward on the measured GPU, and what binds.
+
+    It follows from the FLOPs and the counted bytes. None where a pass is not recorded.
+    """
+    bounds = [with_bounds(one).time_bound for one in _records(printed, measured)]
+    known = [bound for bound in bounds if bound is not None]
+    if len(known) < len(printed.cases):
+        return None
+    levels = dict.fromkeys(str(bound["binds"]) for bound in known)
+    return sum(float(bound["time_ns"]) for bound in known) / 1e6, " and ".join(levels)
+
+
+def _time_row(printed: Printed, measured: Sequence[Result]) -> list[dict[str, Any]]:
+    row = _row("ms", printed, printed.ms, None, milliseconds(printed, measured), _why_no_time(printed, measured))
+    least = least_time(printed, measured)
+    row[3] = cell(NOT_MEASURED if least is None else f"at least {significant(least[0], 4)}, {least[1]}", least and least[0])
+    return row
 
 
 def _forward_alone(printed: Printed, measured: Sequence[Result]) -> str:
@@ -129,12 +150,11 @@ def heads_of_flops() -> float:
 def _row(
     quantity: str, printed: Printed, paper: float | None, here: float | None, measured: float | None, why: str = NOT_MEASURED
 ) -> list[dict[str, Any]]:
-    exact = "no model of time" if quantity == "ms" else "" if here is None else significant(here, 4)
     return [
         cell(quantity),
         cell(printed.name),
         cell("not in the table" if paper is None else paper, paper),
-        cell(exact, here),
+        cell("" if here is None else significant(here, 4), here),
         cell(why if measured is None else significant(measured, 4), measured),
     ]
 

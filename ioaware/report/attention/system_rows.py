@@ -18,14 +18,14 @@ from ioaware.display.text import clean, params_text
 from ioaware.display.units import bytes_text, time_text
 from ioaware.params import Param
 from ioaware.prediction import predict
-from ioaware.report.pages.target_page import cell, columns
+from ioaware.report.pages.target_page import TIME_COLUMNS, bound_cell, cell, columns
 from ioaware.result import BYTES_HOLD, Params, ParamValue, Result
 from ioaware.simulation.accuracy import Prediction, point_key
 
 MAX_TYPESET = 260
 """Characters of a formula's text up to which it is typeset."""
 POINT_COLUMNS = columns(
-    "requested", "reads ÷ predicted", "writes ÷ predicted", "HBM", "time", words=("recorded point",)
+    "requested", "reads ÷ predicted", "writes ÷ predicted", "HBM", *TIME_COLUMNS, words=("recorded point",)
 )  # fmt: skip
 SMALL: Mapping[str, ParamValue] = {
     "heads": 2, "kv_heads": 1, "seq_len": 24, "head_dim": 16, "block_m": 16, "block_n": 16, "splits": 2, "rows": 4, "cols": 72,
@@ -204,6 +204,7 @@ def _point(result: Result, *ratios: float | None) -> list[dict[str, Any]]:
         *(cell("" if ratio is None else f"{ratio:.5f}", ratio) for ratio in ratios),
         cell(bytes_text(hbm), hbm),
         cell(time_text(time), time),
+        bound_cell(result),
     ]
 
 

@@ -79,10 +79,14 @@ TIME_COLUMNS = ("time", "at least, bound by")
 
 def time_cells(result: Result) -> list[dict[str, Any]]:
     """Return cells of a measured time and its bound, computed for records without one."""
+    return [cell(time_text(result.time_ns), result.time_ns), bound_cell(result)]
+
+
+def bound_cell(result: Result) -> dict[str, Any]:
+    """Return the cell of a record's least time and the level that binds."""
     bound = with_bounds(result).time_bound
     least = float(bound["time_ns"]) if bound else None
-    text = f"{time_text(least)}, {bound['binds']}" if bound else ""
-    return [cell(time_text(result.time_ns), result.time_ns), cell(text, least)]
+    return cell(f"{time_text(least)}, {bound['binds']}" if bound else "", least)
 
 
 def _headline(found: Findings) -> str:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from ioaware.bench.training.training_record import TrainingEntry, TrainingPoint, TrainingRecord
+from ioaware.machine import PRESETS
+from ioaware.machine.time_bound import fastest_hbm
 from ioaware.report.attention.fused_rows import READS, fused_rows
 from ioaware.report.attention.headline_rows import (
     NOT_MEASURED,
@@ -12,6 +17,7 @@ from ioaware.report.attention.headline_rows import (
     SHAPE,
     hbm_gbytes,
     headline_rows,
+    least_time,
     milliseconds,
     training_rows,
 )
@@ -37,6 +43,22 @@ def test_a_throttled_time_is_not_shown_but_its_bytes_are() -> None:
     both = [record("standard"), record("standard_bwd", status="throttled")]
     assert hbm_gbytes(PRINTED[0], both) == 8
     assert milliseconds(PRINTED[0], both) is None
+
+
+def test_a_time_stands_beside_its_bound() -> None:
+    """Forward and backward are bounded apart: a pass waits for the other."""
+    environment = {"gpu": "NVIDIA H200", "sm_count": 132}
+    both = [
+        record("standard", hbm=Traffic(10**13, 0), environment=environment),
+        record("standard_bwd", requested=Traffic(10**14, 0), hbm=Traffic(1, 0), environment=environment),
+    ]
+    machine = PRESETS["H200"]
+    expected = 1e16 / (fastest_hbm(machine) or 0) + 1e17 / (machine.level("l2").bandwidth_bytes_per_s or 0)
+    assert least_time(PRINTED[0], both) == (pytest.approx(expected), "HBM and L2")
+    (row,) = (row for row in headline_rows(both) if (row[0]["text"], row[1]["text"]) == ("ms", "standard"))
+    assert row[3]["text"].startswith("at least ")
+    assert row[3]["text"].endswith("HBM and L2")
+    assert least_time(PRINTED[0], both[:1]) is None
 
 
 def test_records_of_another_shape_are_not_taken() -> None:
@@ -74,5 +96,9 @@ def test_a_program_is_shown_where_both_forms_are_measured_and_right() -> None:
     (row,) = fused_rows([form("separate", 192), form("fused", 64)])
     assert [cell["text"] for cell in row][:3] == ["entropy", *(str(one) for one in READS["entropy"])]
     assert row[5]["text"] == "66.7%"
+    assert (row[7]["text"], row[9]["text"]) == ("", "")
+    h200 = {"gpu": "NVIDIA H200", "sm_count": 132}
+    (row,) = fused_rows([replace(form(name, reads), environment=h200) for name, reads in (("separate", 192), ("fused", 64))])
+    assert row[7]["text"].endswith(", L2")
     assert fused_rows([form("fused", 64)]) == []
     assert fused_rows([form("separate", 192), form("fused", 64, passed=False)]) == []
