@@ -16,6 +16,7 @@ from ioaware.analysis.theory.claims.compared_traffic import MEASURED_TOLERANCE, 
 from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation
 from ioaware.analysis.theory.claims.exponents import fit_exponents, fittable
 from ioaware.analysis.theory.claims.hardware import l1_savings_bytes, matches_algorithm, spills
+from ioaware.analysis.theory.claims.hbm_regimes import judge_hbm
 from ioaware.analysis.theory.claims.leading_constants import POWERS, memory_of, observed_leading_bytes
 from ioaware.analysis.theory.claims.standard_half import judge_standard_half, scarce_exponents
 from ioaware.analysis.theory.claims.traced_points import ATTENTION, FLASH, every_need, series
@@ -34,7 +35,7 @@ SOURCE = (
 
 NOTES: tuple[str, ...] = (
     "What is counted is `requested`: bytes between the SMs and the L2, M being the on-chip memory of one program. Bytes of HBM "
-    "lie below it wherever the L2 holds what is read again.",
+    "lie below it wherever the L2 holds what is read again: (f) has the regimes.",
     "The paper states the standard half for all d <= M <= N d. It charges each operand of a matrix product once; for M = "
     "o(d^2) that contradicts Saha and Ye's Theorem 3.7, Omega(N^2 d / sqrt M) for any order of the standard product, so M = "
     "Omega(d^2) is part of the claim here.",
@@ -79,7 +80,7 @@ def judge(evidence: Evidence) -> Claim:
         notes.append("Nothing was measured with counters: the verdict rests on traced requests and exact counts, without (b).")
     parts += judge_constants()
     parts += judge_standard_half()
-    parts += [judge_lower_bound(), _judge_observed_bound(evidence)]
+    parts += [judge_lower_bound(), _judge_observed_bound(evidence), *judge_hbm(measurements)]
     return conclude(
         NAME,
         STATEMENT,
