@@ -13,12 +13,14 @@ import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_map_only
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from ioaware._monkeypatch import Patches
 from ioaware.fakegpu.aten_traffic import takes_shape_only
@@ -59,6 +61,13 @@ A branch on it changes at one of them.
 """
 
 
+Read = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any], str], Any]
+"""Read data by a function with arguments.
+
+The last argument is the operator that computed what is read.
+"""
+
+
 @dataclass(frozen=True)
 class KernelFloat:
     """Marker of a floating-point number that a kernel computes."""
@@ -66,9 +75,10 @@ class KernelFloat:
 
 @dataclass
 class DataReads:
-    """Values that host code read, in order, each with its source line."""
+    """Values that host code read, in order."""
 
-    values: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+    values: list[tuple[str, str, Any]] = field(default_factory=list[tuple[str, str, Any]])
+    """Source line, operator that computed what is read, and the value."""
     probe: float = PROBES[0]
     """Value returned for a `KernelFloat`."""
     invented: dict[str, None] = field(default_factory=dict[str, None])
@@ -77,7 +87,7 @@ class DataReads:
     @property
     def kernel_floats(self) -> tuple[str, ...]:
         """Lines that read a number computed by a kernel."""
-        return tuple(where for where, value in self.values if isinstance(value, KernelFloat))
+        return tuple(where for where, _, value in self.values if isinstance(value, KernelFloat))
 
 
 @contextmanager
@@ -87,13 +97,13 @@ def recording(reads: DataReads, written: StorageMarks, placeholders: StorageMark
     `written` marks what follows from a kernel's output, `placeholders` what follows from values that were not given.
     """
 
-    def record(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def record(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], made_by: str) -> Any:
         where, inside_torch = user_line(_modes(plain))
         if inside_torch:
             return plain(*args, **kwargs)
         if written.holds((args, kwargs)):
             if _reads_float(plain, args):
-                reads.values.append((where, KernelFloat()))
+                reads.values.append((where, made_by, KernelFloat()))
                 return reads.probe
             raise ReadsDataError(
                 f"the host function reads what a kernel computed at {where}, and a derivation runs no kernel",
@@ -102,7 +112,7 @@ def recording(reads: DataReads, written: StorageMarks, placeholders: StorageMark
         if placeholders.holds((args, kwargs)):
             reads.invented[where] = None
         value = plain(*args, **kwargs)
-        reads.values.append((where, _copied(value)))
+        reads.values.append((where, made_by, _copied(value)))
         return value
 
     with _reading_through(record):
@@ -114,14 +124,19 @@ def replaying(reads: DataReads, symbols: Symbols, exposed: Callable[[Any], None]
     """Inside the block, return recorded values to host code that reads a tensor.
 
     They are returned in order. `exposed` is called with a tensor whose memory host code has as an array, and may write.
+
+    Recorded values of another operator on the same line are passed over: on a CPU torch reads more, for its own checks.
     """
     left = list(reads.values)
 
-    def replay(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def replay(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], made_by: str) -> Any:
         line, inside_torch = user_line(_modes(plain))
-        if not left or inside_torch or left[0][0] != line:
+        here = list(takewhile(lambda read: read[0] == line, left))
+        at = next((at for at, read in enumerate(here) if read[1] == made_by), None)
+        if inside_torch or at is None:
             return plain(*args, **kwargs)
-        where, value = left.pop(0)
+        where, _, value = left[at]
+        del left[: at + 1]
         if isinstance(value, KernelFloat):
             symbols.assume(
                 f"the number read at {where} is a kernel's result; the launches are the same at {len(PROBES)} values of it"
@@ -162,7 +177,7 @@ def _modes(plain: Callable[..., Any]) -> tuple[str, ...]:
 
 
 @contextmanager
-def _reading_through(read: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]) -> Generator[None]:
+def _reading_through(read: Read) -> Generator[None]:
     operators = _OperatorReads(read)
     with Patches() as patches:
         for owner, names in READS:
@@ -171,7 +186,7 @@ def _reading_through(read: Callable[[Callable[..., Any], tuple[Any, ...], dict[s
 
                 def through(*args: Any, plain: Any = plain, **kwargs: Any) -> Any:
                     with operators.suspended():
-                        return read(plain, args, kwargs)
+                        return read(plain, args, kwargs, operators.maker(args))
 
                 patches.set(owner, name, through)
         with operators:
@@ -184,10 +199,17 @@ class _OperatorReads(OperatorMode):
     Those below a read by host code are excepted.
     """
 
-    def __init__(self, read: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]) -> None:
+    def __init__(self, read: Read) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self._read = read
         self._silent = 0
+        self._makers: Any = WeakTensorKeyDictionary()
+        """The operator that computed each tensor of one element."""
+
+    def maker(self, args: tuple[Any, ...]) -> str:
+        """Return the operator that computed the first argument; empty where it is unknown."""
+        tensor = args[0] if args else None
+        return self._makers.get(tensor, "") if isinstance(tensor, torch.Tensor) else ""
 
     @contextmanager
     def suspended(self) -> Generator[None]:
@@ -202,10 +224,13 @@ class _OperatorReads(OperatorMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if func is OPERATOR and not self._silent:
-            return self._read(func, args, kwargs or {})
+            return self._read(func, args, kwargs or {}, self.maker(args))
         if torch.Tag.dynamic_output_shape in func.tags and not self._silent:
             return self._read_shapes(func, args, kwargs or {})
-        return func(*args, **(kwargs or {}))
+        outcome = func(*args, **(kwargs or {}))
+        if isinstance(outcome, torch.Tensor) and outcome.dim() == 0:
+            self._makers[outcome] = func._schema.name
+        return outcome
 
     def _read_shapes(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Intercept with `read` the output shapes of an operator that depend on data."""
@@ -215,7 +240,7 @@ class _OperatorReads(OperatorMode):
             made.append(func(*given, **named))
             return tree_map_only(torch.Tensor, lambda tensor: _Shape(tuple(tensor.shape), tensor.dtype), made[0])
 
-        told = self._read(_Dynamic(shapes), args, kwargs)
+        told = self._read(_Dynamic(shapes), args, kwargs, func._schema.name)
         return made[0] if made else tree_map_only(_Shape, lambda shape: torch.empty(shape.sizes, dtype=shape.dtype), told)
 
 

@@ -5,8 +5,12 @@ They handle device arguments, generators and random tensors.
 
 from __future__ import annotations
 
+import math
+import numbers
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -16,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from ioaware._monkeypatch import Patches
 from ioaware.fakegpu.fake_cuda import on_cpu
 from ioaware.fakegpu.storages import OperatorMode
+from ioaware.symints.symbols import ReadsDataError, user_line
 
 modules: Any = torch.nn.Module
 
@@ -82,6 +87,43 @@ def module_conversions() -> Generator[None]:
         yield
 
 
+class _SymbolicMath:
+    """The module `math`, with a square root that keeps symbols."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(math, name)
+
+    @staticmethod
+    def sqrt(value: Any) -> Any:
+        return torch.sym_sqrt(value) if isinstance(value, torch.SymInt | torch.SymFloat) else math.sqrt(value)
+
+
+@contextmanager
+def symbolic_initialisers() -> Generator[None]:
+    """Inside the block, let torch initialise modules of symbolic widths.
+
+    Why: `nn.Linear` takes the square root of its width for a bound of random numbers, which have no values here.
+    """
+    with Patches() as patches:
+        for name in ("init", "modules.linear", "modules.conv", "modules.rnn"):
+            patches.set(sys.modules[f"torch.nn.{name}"], "math", _SymbolicMath())
+        widths = SimpleNamespace(Integral=(numbers.Integral, torch.SymInt), Number=numbers.Number)
+        patches.set(sys.modules["torch.nn.modules.normalization"], "numbers", widths)
+        for name in ("uniform_", "normal_"):
+            patches.set(torch.Tensor, name, _without_symbols(getattr(torch.Tensor, name)))
+        yield
+
+
+def _without_symbols(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that draws with 1 for each symbolic number."""
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        plain = [1.0 if isinstance(value, torch.SymFloat) else value for value in (*args, *kwargs.values())]
+        return draw(*plain[: len(args)], **dict(zip(kwargs, plain[len(args) :], strict=True)))
+
+    return function
+
+
 class DropGenerators(TorchFunctionMode):
     """Drop `generator=` arguments.
 
@@ -94,10 +136,17 @@ class DropGenerators(TorchFunctionMode):
         return func(*args, **{name: value for name, value in (kwargs or {}).items() if name != "generator"})
 
 
-class EmptyRandomTensors(OperatorMode):
-    """Replace `randn_like` by `empty_like`.
+SIZED_BY_DATA = ("aten::_to_sparse", "aten::to_sparse", "aten::_coalesce", "aten::coalesce")
+"""Operators whose results data size, by the beginnings of their names.
 
-    torch fails on symbolic sizes of 16-bit dtypes.
+Of fake tensors they return empty ones.
+"""
+
+
+class EmptyRandomTensors(OperatorMode):
+    """Replace `randn_like` by `empty_like`, and refuse sparse tensors of unknown size.
+
+    torch fails on symbolic sizes of 16-bit dtypes. Raises `ReadsDataError`.
     """
 
     def __torch_dispatch__(
@@ -105,4 +154,9 @@ class EmptyRandomTensors(OperatorMode):
     ) -> Any:
         if func is torch.ops.aten.randn_like.default:
             func = torch.ops.aten.empty_like.default
+        if func._schema.name.startswith(SIZED_BY_DATA):
+            raise ReadsDataError(
+                f"the host function makes a sparse tensor at {user_line()[0]}, and data decide how many values it has",
+                "Build it from its indices and values, or trace the function.",
+            )
         return func(*args, **(kwargs or {}))

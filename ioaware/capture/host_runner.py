@@ -17,7 +17,13 @@ from sympy import Expr
 from triton.backends.compiler import GPUTarget
 
 from ioaware.capture.data_reads import NUMPY_REFUSED, PROBES, DataReads, StorageMarks, recording, replaying
-from ioaware.capture.fake_tensors import CudaFakeTensorMode, DropGenerators, EmptyRandomTensors, module_conversions
+from ioaware.capture.fake_tensors import (
+    CudaFakeTensorMode,
+    DropGenerators,
+    EmptyRandomTensors,
+    module_conversions,
+    symbolic_initialisers,
+)
 from ioaware.capture.fingerprint import fingerprint
 from ioaware.capture.host_state import HostState
 from ioaware.capture.index_data import IndexData
@@ -226,6 +232,7 @@ class HostRunner:
                 _environment(self.eager, self._seed) as (stand_in, host_random, clock),
                 without_torch_compile(),
                 symbolic_minmax(),
+                symbolic_initialisers(),
                 cheap_simplify(),
             ):
                 fake_tensors = CudaFakeTensorMode(run.symbols.shapes)

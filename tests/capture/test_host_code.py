@@ -18,6 +18,7 @@ from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.targets.loading import load_file
 from ioaware.targets.target import load_target
+from ioaware.tracing.trace import trace
 from tests.support import SUPPORT
 
 TARGETS = SUPPORT / "targets/host_code_targets.py"
@@ -77,6 +78,26 @@ def test_random_bytes_of_the_system_are_not_exact(targets: ModuleType) -> None:
     assert len({len(result.launches) for result in results}) == 1
     assert not any(result.exact for result in results)
     assert any("random numbers" in note for note in results[0].notes)
+
+
+@pytest.mark.parametrize("name", ["sparse_blocks", "sparse_values", "merged_values", "as_many_classes_as_there_are"])
+def test_sizes_that_data_decide_are_refused_or_right(targets: ModuleType, name: str) -> None:
+    """Sparse tensors of fake ones are empty, and torch on a CPU reads more."""
+    try:
+        derived = derive_target(targets, name)
+    except UsageError:
+        return
+    traced = trace(load_target(getattr(targets, name)), {})
+    assert derived.requested
+    assert traced.requested
+    assert derived.requested.read_bytes == traced.requested.read_bytes
+
+
+def test_widths_of_initialised_modules_stay_symbolic(targets: ModuleType) -> None:
+    result = derive_target(targets, "initialised_by_torch")
+    assert result.exact
+    assert result.requested is not None
+    assert result.requested.read_formula == "4*cols*n"
 
 
 @pytest.mark.parametrize(

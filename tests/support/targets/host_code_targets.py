@@ -520,6 +520,36 @@ def timed(n: int = 1000):
     return out
 
 
+class Projected(nn.Module):
+    def __init__(self, cols: int) -> None:
+        super().__init__()
+        self.norm, self.up = nn.LayerNorm(cols), nn.Linear(cols, 2 * cols)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return scale(self.up(self.norm(x)).view(-1))
+
+
+def initialised_by_torch(n: int = 10, cols: int = 100):
+    return Projected(cols).half().cuda()(torch.randn(n, cols, device="cuda").half())
+
+
+def sparse_blocks(n: int = 64):
+    return scale(torch.eye(n, device="cuda").to_sparse_bsr((16, 16)).values().view(-1))
+
+
+def sparse_values(n: int = 64):
+    return scale(torch.eye(n, device="cuda").to_sparse().values())
+
+
+def merged_values(n: int = 64):
+    indices = torch.zeros(1, n, dtype=torch.int64, device="cuda")
+    return scale(torch.sparse_coo_tensor(indices, ones(n), (n,)).coalesce().values())
+
+
+def as_many_classes_as_there_are(n: int = 64):
+    return scale(nn.functional.one_hot(torch.arange(n, device="cuda") % 5).float().view(-1))
+
+
 def named_by_the_system(n: int = 1000):
     """Random bytes that decide no launch."""
     assert uuid.uuid4().hex
