@@ -9,7 +9,7 @@ that share no byte share no block.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -18,6 +18,10 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
 Masks = NDArray[np.uint64]
+SPARE_LINES = 64
+"""Lines between two tensors; accesses beyond the end of the first are there."""
+Taken = Callable[[Numbers], NDArray[np.bool_]]
+"""Say of each line whether it is replayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +154,18 @@ class Blocks:
             inside = top + k < bottom
             yield np.where(inside, (top + k) * across + left, 0), np.where(inside, (top + k) * across + right, 0)
 
-    def lines(self, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers, Masks]:
+    def lines(self, low: Numbers, high: Numbers, taken: Taken | None = None) -> tuple[Numbers, Numbers, Masks]:
         """Return (index of the range, line, mask of blocks) of the ranges.
 
-        There is an entry for every line of every range of blocks.
+        There is an entry for every line of every range of blocks, or for the `taken` ones.
         """
         first = low // self.blocks_per_line
         spans = np.where(high > low, (high - 1) // self.blocks_per_line - first + 1, 0)
         which = np.repeat(np.arange(low.size), spans)
         line = first[which] + np.arange(which.size) - (np.cumsum(spans) - spans)[which]
+        if taken is not None:
+            kept = taken(line + self.first_line)
+            which, line = which[kept], line[kept]
         begin = np.maximum(low[which] - line * self.blocks_per_line, 0)
         end = np.minimum(high[which] - line * self.blocks_per_line, self.blocks_per_line)
         return which, line + self.first_line, masks(begin, end)

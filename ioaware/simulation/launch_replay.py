@@ -5,7 +5,7 @@ Its programs are placed on the GPU, and their accesses become events for the cac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from ioaware.analysis.ir.accesses.access_log import Condition, Scope, Touch
 from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.loops.access_totals import Programs, unknowns, upper_bound
-from ioaware.simulation.address_blocks import Blocks, Rectangle, choose_blocks
+from ioaware.simulation.address_blocks import SPARE_LINES, Blocks, Rectangle, Taken, choose_blocks
 from ioaware.simulation.cache import ATOMIC, READ, WRITE, Event
 from ioaware.simulation.merge import AccessTouches, count_events, merge_events
 from ioaware.simulation.schedule import AgedSm, Schedule, schedule, schedule_by_age
@@ -197,7 +197,7 @@ def choose_layouts(
     for one in stored:
         blocks = choose_blocks(one.parts, one.alignment, min(line, max(256, one.size_bytes // 256)))
         layouts.append(replace(blocks, first_line=first))
-        first += -(-one.size_bytes // blocks.line_bytes) + 64
+        first += -(-one.size_bytes // blocks.line_bytes) + SPARE_LINES
     return layouts
 
 
@@ -217,19 +217,21 @@ class LaunchTouches:
     quantum: float
     wave: Numbers
 
-    def events(self, parts: Sequence[AccessTouches]) -> list[Event]:
-        """Return the events of some of the accesses."""
-        return list(merge_events(parts, self.quantum, self.wave))
+    def events(self) -> list[Event]:
+        """Return the accesses as events."""
+        return list(merge_events(self.parts, self.quantum, self.wave))
 
-    def count(self, parts: Sequence[AccessTouches]) -> int:
-        """Return how many events some of the accesses are."""
-        return count_events(parts, self.quantum)
+    def count(self) -> int:
+        """Return how many events there are."""
+        return count_events(self.parts, self.quantum)
 
 
-def launch_touches(one: Replay, names: Mapping[str, int], layouts: Sequence[Blocks]) -> LaunchTouches:
+def launch_touches(
+    one: Replay, names: Mapping[str, int], layouts: Sequence[Blocks], taken: Callable[[int], Taken | None] = lambda _: None
+) -> LaunchTouches:
     """Return the accesses of a launch to lines.
 
-    `names` maps a tensor to the number of its storage.
+    `names` maps a tensor to the number of its storage; `taken` gives the lines of a storage that are replayed.
     """
     parts: list[AccessTouches] = []
     quantum = 0.0
@@ -237,7 +239,8 @@ def launch_touches(one: Replay, names: Mapping[str, int], layouts: Sequence[Bloc
         number = names[tensor]
         for start in found:
             quantum = max(quantum, _line_duration(start, layouts[number]))
-            parts += [AccessTouches(touched, access, number, kind) for touched in line_touches(start, layouts[number])]
+            found_here = line_touches(start, layouts[number], taken(number))
+            parts += [AccessTouches(touched, access, number, kind) for touched in found_here]
     return LaunchTouches(tuple(parts), quantum, one.programs.wave)
 
 

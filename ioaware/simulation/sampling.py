@@ -9,14 +9,12 @@ Source: Waldspurger, Park, Garthwaite, Ahmad 2015, Efficient MRC construction wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ioaware.simulation.address_blocks import Blocks
-from ioaware.simulation.merge import AccessTouches
-from ioaware.simulation.streams import LineTouches, Numbers
+from ioaware.simulation.address_blocks import SPARE_LINES, Blocks, Numbers, Taken
 
 MAX_EVENTS = 300_000
 """Most events of a replay, about 1.5 s of a core."""
@@ -41,9 +39,10 @@ class Sample:
     every_of: tuple[int, ...] = ()
     scale: tuple[float, ...] = ()
 
-    def of(self, parts: Sequence[AccessTouches]) -> list[AccessTouches]:
-        """Return the accesses to lines of the sample."""
-        return [_where(one, is_taken(one.touches.line, self._every(one.tensor))) for one in parts]
+    def lines(self, storage: int) -> Taken | None:
+        """Return which lines of a storage are in the sample; None where all are."""
+        every = self._every(storage)
+        return (lambda line: is_taken(line, every)) if every > 1 else None
 
     def block_bytes(self, layouts: Sequence[Blocks]) -> list[float]:
         """Return the bytes of a block of each storage in the smaller cache."""
@@ -64,30 +63,44 @@ def is_taken(line: Numbers, every: int) -> NDArray[np.bool_]:
     return line - group * every == (mixed % np.uint64(every)).astype(np.int64)
 
 
-def _where(one: AccessTouches, kept: NDArray[np.bool_]) -> AccessTouches:
-    if kept.all():
-        return one
-    all_ = one.touches
-    taken = LineTouches(all_.time[kept], all_.line[kept], all_.mask[kept], all_.partitions[kept], all_.program[kept])
-    return replace(one, touches=taken)
+class Census:
+    """Lines that are accessed, by storage. A pilot takes one of `PILOT`."""
+
+    def __init__(self, layouts: Sequence[Blocks], sizes: Sequence[int]) -> None:
+        """Begin with none; `sizes` are the bytes of the storages."""
+        self._first = [one.first_line for one in layouts]
+        pairs = zip(layouts, sizes, strict=True)
+        self._seen = [np.zeros(-(-size // one.line_bytes) + SPARE_LINES, dtype=np.bool_) for one, size in pairs]
+        self.accesses = [0] * len(self._first)
+
+    def of(self, storage: int) -> Taken:
+        """Return which lines a pilot takes; those that it is asked for are counted."""
+
+        def taken(line: Numbers) -> NDArray[np.bool_]:
+            seen = self._seen[storage]
+            seen[np.clip(line - self._first[storage], 0, seen.size - 1)] = True
+            self.accesses[storage] += line.size
+            return is_taken(line, PILOT)
+
+        return taken
+
+    @property
+    def lines(self) -> list[Numbers]:
+        """Distinct lines of each storage that were accessed."""
+        return [np.flatnonzero(seen) + first for seen, first in zip(self._seen, self._first, strict=True)]
 
 
-def choose_sample(launches: Sequence[Sequence[AccessTouches]], events_of_pilot: int | None, storages: int) -> Sample:
+def choose_sample(census: Census, events_of_pilot: int) -> Sample:
     """Return the sample whose replay has about `MAX_EVENTS` events.
 
-    Storages with few lines may add as many again. `events_of_pilot` are those
-    of one of `PILOT` lines; None where all accesses are few enough.
+    Storages with few lines may add as many again.
     """
-    every = 1 if events_of_pilot is None else -(-events_of_pilot * PILOT // MAX_EVENTS)
+    every = -(-events_of_pilot * PILOT // MAX_EVENTS) if sum(census.accesses) > MAX_EVENTS else 1
     if every <= 1:
         return Sample()
-    accessed, touched = [np.zeros(0, dtype=np.int64)] * storages, [0] * storages
-    for parts in launches:
-        for one in parts:
-            accessed[one.tensor] = np.union1d(accessed[one.tensor], one.touches.line)
-            touched[one.tensor] += one.touches.line.size
+    accessed = census.lines
     few = {at for at, lines in enumerate(accessed) if lines.size < MIN_LINES * every}
-    thinned = -(-sum(touched[at] for at in few) // MAX_EVENTS)
+    thinned = -(-sum(census.accesses[at] for at in few) // MAX_EVENTS)
     every_of = tuple(
         max(1, min(every, thinned, lines.size // FEWEST_LINES)) if at in few else every for at, lines in enumerate(accessed)
     )

@@ -15,7 +15,7 @@ from ioaware.simulation.address_blocks import Blocks
 from ioaware.simulation.cache import L2, READ, CacheConfig, Event, HbmTraffic
 from ioaware.simulation.launch_replay import Replay, choose_layouts, launch_touches
 from ioaware.simulation.regimes import regime
-from ioaware.simulation.sampling import MAX_EVENTS, PILOT, Sample, choose_sample
+from ioaware.simulation.sampling import Census, Sample, choose_sample
 from ioaware.simulation.simulation_result import TensorTraffic
 
 SQRT3 = sqrt(3)
@@ -69,7 +69,8 @@ def run(
     replays = [one.replay(0.0) for one in plans]
     storage = [one.storage for one in plans]
     layouts = choose_layouts(replays, storage, sizes, capacity_bytes)
-    streams = _sampled_streams(replays, storage, layouts)
+    sample = _choose_sample(replays, storage, layouts, sizes)
+    streams = _sampled_streams(replays, storage, layouts, sample)
     usable = capacity_bytes * model.reach
     nominal = _replay_all(streams, storage, layouts, usable, model, cold)
     variants: list[list[LaunchTraffic]] = []
@@ -79,7 +80,7 @@ def run(
     if model.deviation:
         nominal = [_mean(*each) for each in zip(nominal, *variants, strict=True)]
     if ranges and model.skew_spread:
-        skewed = _sampled_streams([one.replay(model.skew_spread) for one in plans], storage, layouts)
+        skewed = _sampled_streams([one.replay(model.skew_spread) for one in plans], storage, layouts, sample)
         variants.append(_replay_all(skewed, storage, layouts, usable, model, cold))
     every = zip(nominal, *variants, strict=True)
     reads, writes = zip(*(([one.read_bytes for one in each], [one.write_bytes for one in each]) for each in every), strict=True)
@@ -96,14 +97,21 @@ class _Streams:
     sample: Sample
 
 
-def _sampled_streams(replays: Sequence[Replay], storage: Sequence[Mapping[str, int]], layouts: Sequence[Blocks]) -> _Streams:
-    """Return the events of the launches, of few enough lines for a replay in Python."""
-    touches = [launch_touches(one, names, layouts) for one, names in zip(replays, storage, strict=True)]
-    pilot = None
-    if sum(part.touches.line.size for one in touches for part in one.parts) > MAX_EVENTS:
-        pilot = sum(one.count(Sample(PILOT).of(one.parts)) for one in touches)
-    sample = choose_sample([one.parts for one in touches], pilot, len(layouts))
-    return _Streams(tuple(one.events(sample.of(one.parts)) for one in touches), sample)
+def _choose_sample(
+    replays: Sequence[Replay], storage: Sequence[Mapping[str, int]], layouts: Sequence[Blocks], sizes: Sequence[int]
+) -> Sample:
+    """Return lines of which there are few enough accesses for a replay in Python."""
+    census = Census(layouts, sizes)
+    pairs = zip(replays, storage, strict=True)
+    return choose_sample(census, sum(launch_touches(one, names, layouts, census.of).count() for one, names in pairs))
+
+
+def _sampled_streams(
+    replays: Sequence[Replay], storage: Sequence[Mapping[str, int]], layouts: Sequence[Blocks], sample: Sample
+) -> _Streams:
+    """Return the events of the launches at the lines of a sample."""
+    pairs = zip(replays, storage, strict=True)
+    return _Streams(tuple(launch_touches(one, names, layouts, sample.lines).events() for one, names in pairs), sample)
 
 
 def _replay_all(

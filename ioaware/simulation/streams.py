@@ -15,7 +15,7 @@ from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.algebra.poly import Atom, Poly, Symbol, Test
 from ioaware.analysis.ir.sectors.lanes import numeric
 from ioaware.machine.model import SECTOR_BYTES
-from ioaware.simulation.address_blocks import Blocks, Masks, Rectangle, joined, rectangles
+from ioaware.simulation.address_blocks import Blocks, Masks, Rectangle, Taken, joined, rectangles
 from ioaware.simulation.addresses.affine import address, clipped, evaluate_rows, lane_keys, lane_values, split_lanes
 from ioaware.simulation.addresses.runs_of_lanes import ShapeRuns, runs_of_shapes, sectors
 from ioaware.simulation.schedule import Schedule
@@ -29,6 +29,8 @@ MAX_TILES = 1 << 20
 
 Of more, adjacent tiles of a loop are one.
 """
+CHUNK = 1 << 16
+"""Executions whose lines are found at a time: their numbers fit a core's cache."""
 MAX_TEMPLATES = 4096
 """Shapes of an access that are described one by one; more become runs of bytes."""
 
@@ -357,17 +359,21 @@ def _stride(moving: Poly, loop: str) -> int | None:
     return int(coefficient) if len(monomial) == 1 and isinstance(monomial[0], Symbol) and monomial[0].key == loop else None
 
 
-def line_touches(found: ReferenceStream, blocks: Blocks) -> Iterator[LineTouches]:
-    """Yield the lines and blocks that these executions access."""
+def line_touches(found: ReferenceStream, blocks: Blocks, taken: Taken | None = None) -> Iterator[LineTouches]:
+    """Yield the lines and blocks that these executions access, or the `taken` lines."""
     if found.count is not None and blocks.plain:
-        yield _runs(found, found.count, blocks)
+        yield _runs(found, found.count, blocks, taken)
         return
     if found.count is not None:
         found = unrolled(found, found.count)
-    for part in found.parts:
-        for low, high in blocks.intervals(found.base, part):
-            which, line, mask = blocks.lines(low, high)
-            yield LineTouches(found.time[which], line, mask, found.partitions[which], found.program[which])
+    for begin in range(0, found.base.size, CHUNK):
+        some = slice(begin, begin + CHUNK)
+        time, program, partitions = found.time[some], found.program[some], found.partitions[some]
+        for part in found.parts:
+            for low, high in blocks.intervals(found.base[some], part):
+                which, line, mask = blocks.lines(low, high, taken)
+                if which.size:
+                    yield LineTouches(time[which], line, mask, partitions[which], program[which])
 
 
 def unrolled(found: ReferenceStream, count: Numbers) -> ReferenceStream:
@@ -381,7 +387,7 @@ def unrolled(found: ReferenceStream, count: Numbers) -> ReferenceStream:
     return ReferenceStream(base, time, found.program[row], found.partitions[row], found.parts)
 
 
-def _runs(found: ReferenceStream, count: Numbers, blocks: Blocks) -> LineTouches:
+def _runs(found: ReferenceStream, count: Numbers, blocks: Blocks, taken: Taken | None) -> LineTouches:
     """Return the lines of runs of tiles, each once.
 
     The time is that when the run reaches the line.
@@ -390,7 +396,7 @@ def _runs(found: ReferenceStream, count: Numbers, blocks: Blocks) -> LineTouches
     start = found.base + found.parts[0].offset
     begin = start if found.stride > 0 else start - tile * (count - 1)
     low, high = blocks.rounded(begin), blocks.rounded(begin + tile * count)
-    row, line, mask = blocks.lines(low, high)
+    row, line, mask = blocks.lines(low, high, taken)
     edge = (line - blocks.first_line) * blocks.line_bytes
     if found.stride > 0:
         iteration = np.maximum(edge - start[row], 0) // tile

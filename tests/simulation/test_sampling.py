@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from ioaware.machine import find_machine_or_file
 from ioaware.result import ParamValue
-from ioaware.simulation import sequence
+from ioaware.simulation import sampling
 from ioaware.simulation.address_blocks import Blocks
-from ioaware.simulation.cache import READ
-from ioaware.simulation.merge import AccessTouches
-from ioaware.simulation.sampling import FEWEST_LINES, MAX_EVENTS, PILOT, Sample, choose_sample, is_taken
+from ioaware.simulation.sampling import FEWEST_LINES, MAX_EVENTS, PILOT, Census, Sample, choose_sample, is_taken
 from ioaware.simulation.simulate import simulate
-from ioaware.simulation.streams import LineTouches
 from ioaware.targets.target import load_target
 
 
-def touches(lines: np.ndarray, tensor: int) -> AccessTouches:
-    ones = np.ones(lines.size, dtype=np.int64)
-    return AccessTouches(LineTouches(ones.astype(np.float64), lines, ones.astype(np.uint64), ones, ones), 0, tensor, READ)
+def census(lines: Sequence[np.ndarray]) -> Census:
+    """Return the census of the lines of each tensor, of 128 bytes."""
+    layouts = [Blocks(128, 1, 128, 1, 200_000 * number) for number in range(len(lines))]
+    found = Census(layouts, [100_000 * 128] * len(lines))
+    for number, each in enumerate(lines):
+        taken = found.of(number)(each + layouts[number].first_line)
+        assert np.count_nonzero(taken) == pytest.approx(each.size / PILOT, abs=PILOT + 0.1 * each.size / PILOT)
+    return found
 
 
 @pytest.mark.parametrize("every", [2, 3, 7, 16])
@@ -35,22 +39,26 @@ def test_strided_accesses_are_taken_as_often() -> None:
 
 
 def test_a_sample_has_the_events_of_a_replay() -> None:
-    parts = [touches(np.arange(10_000), 0), touches(np.arange(20_000, 20_010), 1)]
-    sample = choose_sample([parts], 4 * MAX_EVENTS // PILOT, 2)
+    found = census([np.tile(np.arange(10_000), 40), np.arange(10)])
+    sample = choose_sample(found, 4 * MAX_EVENTS // PILOT)
     assert (sample.every, sample.every_of) == (4, (4, 1))
-    assert [one.touches.line.size for one in sample.of(parts)] == [2500, 10]
+    taken = sample.lines(0)
+    assert taken is not None
+    assert np.count_nonzero(taken(found.lines[0])) == 2500
+    assert sample.lines(1) is None, "all are taken"
     assert [sample.scale_of(0), sample.scale_of(1)] == [4.0, 4.0]
-    assert choose_sample([parts], None, 2) == Sample()
+    assert choose_sample(census([np.arange(10_000)]), 4 * MAX_EVENTS // PILOT) == Sample(), "few accesses are not sampled"
 
 
 def test_few_lines_that_are_accessed_too_often_are_thinned() -> None:
-    often = np.tile(np.arange(600), 2 * MAX_EVENTS // 100)
-    parts = [touches(np.arange(100_000), 0), touches(often, 1)]
-    sample = choose_sample([parts], 100 * MAX_EVENTS // PILOT, 2)
+    found = census([np.arange(100_000), np.tile(np.arange(600), 2 * MAX_EVENTS // 100)])
+    sample = choose_sample(found, 100 * MAX_EVENTS // PILOT)
     assert sample.every_of == (100, 12)
-    taken = np.unique(sample.of(parts)[1].touches.line).size
-    assert taken >= FEWEST_LINES
-    assert sample.block_bytes([Blocks(128, 1, 128, 1)] * 2)[1] * taken * sample.scale_of(1) == pytest.approx(600 * 128)
+    taken = sample.lines(1)
+    assert taken is not None
+    number = np.count_nonzero(taken(found.lines[1]))
+    assert number >= FEWEST_LINES
+    assert sample.block_bytes([Blocks(128, 1, 128, 1)] * 2)[1] * number * sample.scale_of(1) == pytest.approx(600 * 128)
 
 
 @pytest.mark.parametrize(
@@ -76,10 +84,8 @@ def test_a_sampled_replay_agrees_with_a_full_one(
 
     full, full_ends, sampled = moved()
     assert not sampled
-    for module in ("sequence", "sampling"):
-        monkeypatch.setattr(f"ioaware.simulation.{module}.MAX_EVENTS", 1_000)
+    monkeypatch.setattr(sampling, "MAX_EVENTS", 1_000)
     some, ends, sampled = moved()
     assert sampled
     assert some == pytest.approx(full, rel=0.03)
     assert ends == pytest.approx(full_ends, rel=0.08)
-    assert sequence.MAX_EVENTS == 1_000

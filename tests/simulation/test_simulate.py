@@ -176,7 +176,7 @@ def test_the_large_forward_is_replayed_in_seconds() -> None:
 
     def counting(*arguments):
         touches = original(*arguments)
-        counted.append(len(touches.events(touches.parts)))
+        counted.append(touches.count())
         return touches
 
     sequence.launch_touches = counting
@@ -186,4 +186,4 @@ def test_the_large_forward_is_replayed_in_seconds() -> None:
         simulate(target, params, machine=find_machine_or_file("H200"), ranges=False)
     finally:
         sequence.launch_touches = original
-    assert counted[0] < 10_000
+    assert 0 < max(counted) < 10_000
