@@ -48,7 +48,8 @@ def test_flash2_reads_q_and_k_for_scores_and_v_for_the_output(causal: bool) -> N
     visited = heads * (rows * (rows + 1) // 2 if causal else rows * rows)
     assert found["out", "ttng.warp_group_dot"] == visited * 3 * TILE
     assert found["in", "ttg.local_alloc"] == heads * rows * TILE  # Q once a program
-    assert found["in", "ttg.async_copy_global_to_local"] >= visited * 2 * TILE  # K and V, and what the pipeline fetches ahead
+    ahead = found["in", "ttg.async_copy_global_to_local"] - visited * 2 * TILE  # K and V, beside what a pipeline fetches ahead
+    assert 0 <= ahead <= heads * rows * 2 * 4 * TILE
 
 
 def test_a_product_of_two_tiles() -> None:

@@ -105,6 +105,11 @@ def _operand(operation: Operation) -> list[Type]:
     return [parse_type(types[0])] if types and types[0].strip() else []
 
 
+def _copied(operation: Operation) -> list[Type]:
+    """Return the elements behind the pointers of an asynchronous copy."""
+    return [pointers.of(pointers.pointee) for pointers in _operand(operation)]
+
+
 def _tile(operation: Operation) -> list[Type]:
     """Return the largest operand in shared memory; others are barriers."""
     types = [parse_type(one) for one in split_top(operation.types) if one.strip().startswith(MEMDESC)]
@@ -125,7 +130,7 @@ def _product(operation: Operation) -> list[Type]:
 RULES: Mapping[str, tuple[tuple[Way, ...], Callable[[Operation], list[Type]]]] = {
     "ttg.local_alloc": (("in",), _operand),
     "ttg.local_store": (("in",), _operand),
-    "ttg.async_copy_global_to_local": (("in",), _operand),
+    "ttg.async_copy_global_to_local": (("in",), _copied),
     TMA_LOAD: (("in",), _tile),
     "ttg.convert_layout": (("in", "out"), _through_scratch),
     "ttg.local_load": (("out",), _result),
