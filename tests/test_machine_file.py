@@ -120,3 +120,14 @@ def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="not text"):
         find_machine_or_file(str(path))
+
+
+def test_a_file_that_ends_within_a_number_is_refused(tmp_path: Path) -> None:
+    """What is left of a number is a number: 651 of 65187422."""
+    path = tmp_path / "cut.toml"
+    whole = 'preset = "H200"\nsms = 132\n'
+    path.write_text(whole)
+    assert find_machine_or_file(str(path)).sms == 132
+    path.write_text(whole[:-2])
+    with pytest.raises(DataError, match="ends within a line"):
+        find_machine_or_file(str(path))
