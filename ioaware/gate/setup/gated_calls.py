@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from ioaware.gate.setup.call_guesses import Guess, first_guesses, needs_person
 from ioaware.gate.setup.host_functions import HostFunction, find_host_functions
 
 TIMEOUT_S = 600.0
+TOO_LONG = f"took longer than {TIMEOUT_S:.0f} s"
 PYTHON_ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)\b")
 
 
@@ -96,24 +97,39 @@ def _tried(call: GatedCall, root: Path, gpu: str) -> GatedCall:
     answer = _answer(question, root, root / call.base)
     number = answer.get("guess")
     if type(number) is not int:
-        return GatedCall(call.function, call.base, call.module, why=str(answer.get("why", "no answer")))
-    return GatedCall(
-        call.function,
-        call.base,
-        call.module,
-        guesses[number],
+        return replace(call, why=str(answer.get("why", "no answer")))
+    if why := _import_error(call, root):
+        return replace(call, why=why)
+    return replace(
+        call,
+        guess=guesses[number],
         reads=str(answer["reads"]),
         writes=str(answer["writes"]),
         kernels=tuple(map(str, answer["kernels"])),
     )
 
 
-def _answer(question: dict[str, Any], root: Path, base: Path) -> dict[str, Any]:
+def _import_error(call: GatedCall, root: Path) -> str:
+    """Return why a test cannot import the function, empty where it can.
+
+    Why: the trial may have loaded the file alone. One import that fails takes all tests of the file with it.
+    """
+    statement = f"from {call.module} import {call.function.name}"
+    done = _python(root, root / call.base, "-c", statement)
+    if done is None:
+        return f"`{statement}` {TOO_LONG}"
+    return f"`{statement}` fails{_last_error(done.stderr)}" if done.returncode else ""
+
+
+def _python(root: Path, base: Path, *arguments: str) -> subprocess.CompletedProcess[bytes] | None:
+    """Return how a Python with the repository on its path ended.
+
+    None where it took too long.
+    """
     paths = [str(Path(ioaware.__file__).resolve().parents[1]), str(base), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    command = [sys.executable, "-P", "-m", "ioaware.gate.setup.call_trial", json.dumps(question)]
     try:
-        done = subprocess.run(  # noqa: S603 - this Python and this package
-            command,
+        return subprocess.run(  # noqa: S603 - this Python and this package
+            [sys.executable, "-P", *arguments],
             cwd=root,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
             capture_output=True,
@@ -121,7 +137,13 @@ def _answer(question: dict[str, Any], root: Path, base: Path) -> dict[str, Any]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"why": f"it took longer than {TIMEOUT_S:.0f} s"}
+        return None
+
+
+def _answer(question: dict[str, Any], root: Path, base: Path) -> dict[str, Any]:
+    done = _python(root, base, "-m", "ioaware.gate.setup.call_trial", json.dumps(question))
+    if done is None:
+        return {"why": f"it {TOO_LONG}"}
     try:
         answer: Any = strict_json.loads((done.stdout.splitlines() or [b""])[-1])
     except (ValueError, RecursionError):
@@ -130,10 +152,14 @@ def _answer(question: dict[str, Any], root: Path, base: Path) -> dict[str, Any]:
 
 
 def _ending(code: int, errors: bytes) -> str:
-    """Return how a process ended without an answer.
+    """Return how a process ended without an answer."""
+    return f"its process ended with {code} and no answer{_last_error(errors)}"
 
-    It includes the error that Python printed last.
+
+def _last_error(errors: bytes) -> str:
+    """Return the error that Python printed last, after a colon.
+
+    Empty where there is none.
     """
-    ended = f"its process ended with {code} and no answer"
     printed = [line for line in errors.decode(errors="replace").splitlines() if PYTHON_ERROR.match(line)]
-    return f"{ended}: {printed[-1][:200]}" if printed else ended
+    return f": {printed[-1][:200]}" if printed else ""

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ioaware.errors import IoawareError, MachineError, UsageError
-from ioaware.gate.setup import call_trial, first_snapshots, first_tests, setup_plan
+from ioaware.gate.setup import call_trial, first_snapshots, first_tests, gated_calls, setup_plan
 from ioaware.gate.setup.call_guesses import first_guesses, needs_person
 from ioaware.gate.setup.gated_calls import GatedCall, find_gated_calls
 from ioaware.gate.setup.host_functions import HostFunction, HostParam, find_host_functions
@@ -51,7 +51,7 @@ class Processes:
         return answer
 
 
-def said(stdout: Any, code: int = 0, stderr: str = "") -> Any:
+def said(stdout: Any, code: int = 0, stderr: str | bytes = "") -> Any:
     return SimpleNamespace(stdout=stdout, returncode=code, stderr=stderr)
 
 
@@ -67,14 +67,16 @@ def answer(**given: Any) -> Any:
 
 def test_a_process_is_asked_and_its_answer_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "mine")
-    processes = Processes(monkeypatch, answer(guess=1, reads="4*n", writes="2*n", kernels=["scale.py:scale_kernel"]))
+    works = answer(guess=1, reads="4*n", writes="2*n", kernels=["scale.py:scale_kernel"])
+    processes = Processes(monkeypatch, works, said(b""))
     told: list[str] = []
     (found,) = find_gated_calls(root, "cuda:80", told.append)
     (function,) = find_host_functions(root)
     guesses = first_guesses(function)
     assert found == GatedCall(function, ".", "scale", guesses[1], "", "4*n", "2*n", ("scale.py:scale_kernel",))
     assert told == ["scale.py:scale: reads 4*n, writes 2*n"]
-    ((command, options),) = processes.calls
+    (command, options), imported = processes.calls
+    assert imported == ([sys.executable, "-P", "-c", "from scale import scale"], options)
     assert command[:4] == [sys.executable, "-P", "-m", "ioaware.gate.setup.call_trial"]
     assert json.loads(command[4]) == {
         "target": "scale.py:scale",
@@ -102,6 +104,36 @@ def test_calls_that_do_not_work_say_why(root: Path, monkeypatch: pytest.MonkeyPa
     (found,) = find_gated_calls(root, "cuda:90", told.append)
     assert (found.guess, found.why, found.base, found.module) == (None, why, ".", "scale")
     assert told == [f"scale.py:scale: {why}"]
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (said(b"", 1, b"Traceback:\nImportError: no tanh\n"), "fails: ImportError: no tanh"),
+        (said(b"", -11, b""), "fails"),
+        (subprocess.TimeoutExpired("python", 600), "took longer than 600 s"),
+    ],
+)
+def test_a_function_that_a_test_cannot_import_has_none(
+    root: Path, monkeypatch: pytest.MonkeyPatch, given: Any, why: str
+) -> None:
+    """One import that fails takes all tests of the file with it."""
+    Processes(monkeypatch, answer(guess=0, reads="4*n", writes="2*n", kernels=[]), given)
+    (found,) = find_gated_calls(root, "cuda:80", list[str]().append)
+    assert (found.guess, found.kernels, found.why) == (None, (), f"`from scale import scale` {why}")
+
+
+def test_a_module_is_imported_as_a_test_imports_it(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "ops.py").write_text("def f(x): ...\n")
+    function = HostFunction("pkg/ops.py", "f", 1, (), ("k",))
+
+    def error() -> str:
+        return gated_calls._import_error(GatedCall(function, ".", "pkg.ops"), tmp_path)  # pyright: ignore[reportPrivateUsage]
+
+    assert error() == ""
+    (tmp_path / "pkg" / "__init__.py").write_text("from math import no_such_name\n")
+    assert error().startswith("`from pkg.ops import f` fails: ImportError: cannot import name 'no_such_name'")
 
 
 @pytest.mark.parametrize("output", [b"", b"Segmentation fault", b'{"guess": NaN}'])

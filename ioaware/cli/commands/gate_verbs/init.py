@@ -82,7 +82,8 @@ def _write(plan: Plan) -> int:
         return OK
     passed, output = create_snapshots(plan.root, plan.tests)
     click.echo(printable(output.rstrip()))
-    progress("next: pytest --traffic-only, then commit" if passed else f"{plan.tests.as_posix()} does not pass; repair it")
+    again = f"{plan.tests.as_posix()} does not pass; repair it, then pytest {plan.tests.as_posix()} --traffic=create"
+    progress("next: pytest --traffic-only, then commit" if passed else again)
     return OK if passed else FAILS
 
 
