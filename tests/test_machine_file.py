@@ -110,7 +110,7 @@ def test_the_shipped_calibration_and_a_seventh_of_a_gpu_are_accepted(tmp_path: P
     slice_of = tmp_path / "slice.toml"
     slice_of.write_text(
         'preset = "H200"\nsms = 16\n[levels.l2]\ncapacity_bytes = 7864320\nbandwidth_bytes_per_s = 1.8e12\n'
-        "[levels.hbm]\ncapacity_bytes = 18000000000\nbandwidth_bytes_per_s = 6e11"
+        "[levels.hbm]\ncapacity_bytes = 18000000000\nbandwidth_bytes_per_s = 6e11\n"
     )
     assert find_machine_or_file(str(slice_of)).sms == 16
 

@@ -69,13 +69,14 @@ def find_machine_or_file(name: str) -> Machine:
         raise UsageError(f"machine file {name}: cannot be read ({error.strerror})", "Name a preset or a TOML file.") from error
     except UnicodeDecodeError as error:
         raise DataError(f"machine file {name} is not text: {error.reason}", "Save it as UTF-8.") from error
+    machine = read_machine(text, name)
     if text[-1:].isdigit():
         last = text.splitlines()[-1][:80]
         raise DataError(
             f"machine file {name} ends within a line, perhaps within a number: {last}",
             "End the last line if the file is whole.",
         )
-    return read_machine(text, name)
+    return machine
 
 
 def read_machine(text: str, where: str) -> Machine:
