@@ -17,6 +17,7 @@ from ioaware.compilation.launch_limits import launch_failure
 from ioaware.compilation.launch_traffic import kernel_traffic
 from ioaware.compilation.launches import CapturedLaunch, CapturedOperator, Event
 from ioaware.derivation.launch_formulas import Formulas, formulas_of, value_at
+from ioaware.errors import UsageError
 from ioaware.fakegpu.aten_traffic import NOTE
 from ioaware.result import Launch
 from ioaware.symints.guards import Condition, ParamFacts
@@ -44,13 +45,16 @@ def derive_event(
 ) -> DerivedLaunch:
     if isinstance(event, CapturedOperator):
         return _operator(event, captured.values)
+    grid = tuple(evaluate(extent, captured.values) for extent in event.grid)
+    if min(grid, default=0) < 0:
+        raise UsageError(f"{event.name} is launched on a negative grid: {grid}", "Give a grid of 1 or more programs.")
     kernel = kernel_traffic(event, captured.values, gpu, facts)
     formulas = formulas_of(kernel)
     holds = conditions_of(event, captured)
     wrapped = [limit for limit in kernel.limits if limit.value.symbols <= values.keys() and limit.broken(values)]
     launch = Launch(
         kernel=event.name,
-        grid=tuple(evaluate(extent, captured.values) for extent in event.grid),
+        grid=grid,
         requested=formulas.traffic(values),
         flops=value_at(formulas.flops, values),
         matmul_types=kernel.matmul_types,

@@ -1,7 +1,7 @@
 """Give host code a clock whose readings follow from a seed.
 
 Every run of the host function then reads the same times. A run at another seed reads other dates, fractions of a second
-and durations. Libraries, and other threads, read the real clock.
+and durations. Libraries, and threads that were there before, read the real clock.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class HostClock:
 
     def __init__(self, seed: int) -> None:
         self.used = False
-        self._thread = threading.get_ident()
+        self._others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
         self._start_ns = START_NS + seed * APART_NS
         self._apart_ns = seed * (APART_NS % 3_600_000_000_000)
         self._elapsed_ns = 0
@@ -99,7 +99,7 @@ class HostClock:
         caller: Any = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
         while caller.f_back is not None and caller.f_code.co_filename == uuid.__file__:
             caller = caller.f_back
-        return threading.get_ident() == self._thread and not is_library(caller.f_code.co_filename)
+        return threading.get_ident() not in self._others and not is_library(caller.f_code.co_filename)
 
 
 @contextmanager

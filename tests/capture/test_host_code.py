@@ -51,7 +51,7 @@ def derive_target(targets: ModuleType, name: str, *, machine_code: bool = False,
         ("number_from_a_kernel", 2, "8*n"),
         ("optional_bias", 1, "8*n"),
         ("module_from_outside", 1, "8192"),
-        ("module_from_inside", 1, "128*outputs"),
+        ("module_from_inside", 1, "2*inputs*outputs"),
         ("moved", 1, "2*n"),
         ("queries", 1, "4*n"),
         ("own_autotuner", 1, "4*n"),
@@ -80,6 +80,11 @@ def test_random_bytes_of_the_system_are_not_exact(targets: ModuleType) -> None:
     assert any("random numbers" in note for note in results[0].notes)
 
 
+def test_a_negative_grid_is_an_error(targets: ModuleType) -> None:
+    with pytest.raises(UsageError, match="negative grid"):
+        derive_target(targets, "on_a_negative_grid")
+
+
 @pytest.mark.parametrize("name", ["sparse_blocks", "sparse_values", "merged_values", "as_many_classes_as_there_are"])
 def test_sizes_that_data_decide_are_refused_or_right(targets: ModuleType, name: str) -> None:
     """Sparse tensors of fake ones are empty, and torch on a CPU reads more."""
@@ -102,7 +107,15 @@ def test_widths_of_initialised_modules_stay_symbolic(targets: ModuleType) -> Non
 
 @pytest.mark.parametrize(
     "name",
-    ["at_an_odd_nanosecond", "within_a_time", "in_the_morning", "on_a_weekday", "by_the_second", "by_a_dated_name"],
+    [
+        "at_an_odd_nanosecond",
+        "within_a_time",
+        "in_the_morning",
+        "on_a_weekday",
+        "by_the_second",
+        "by_a_dated_name",
+        "in_a_new_thread",
+    ],
 )
 def test_launches_that_the_clock_decides_are_not_exact(targets: ModuleType, name: str) -> None:
     results = [derive_target(targets, name) for _ in range(2)]

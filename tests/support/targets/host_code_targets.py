@@ -511,6 +511,15 @@ def by_a_dated_name(n: int = 1000):
     once_or_twice(n, uuid.uuid1().time % 2)
 
 
+def in_a_new_thread(n: int = 1000):
+    with ThreadPoolExecutor(1) as pool:
+        once_or_twice(n, pool.submit(lambda: time.time_ns() % 2).result())
+
+
+def on_a_negative_grid(n: int = 10):
+    scale_kernel[(n - 20,)](ones(n), ones(n), n, 2.0, BLOCK=64)
+
+
 def timed(n: int = 1000):
     """Readings that decide no launch."""
     start = time.perf_counter()
