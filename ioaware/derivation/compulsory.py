@@ -17,6 +17,8 @@ from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, Tensor
 from ioaware.result import Traffic
 
 NOTE = "compulsory: each tensor that the kernels read before they write it once, and each that the function returns once"
+NOTE_WRITTEN = "compulsory: each tensor that the kernels read before they write it once, and each that they write once"
+MADE_BY_TORCH = "compulsory is unknown: what the function returns is made by torch's operators of what the kernels write"
 
 
 @dataclass
@@ -44,7 +46,8 @@ def compulsory_of_launches(
 ) -> tuple[Traffic | None, tuple[str, ...]]:
     """Return compulsory bytes at the given values, with a note.
 
-    None where a kernel accesses part of a tensor, or memory that is not an argument: counts do not identify the bytes.
+    None where counts do not identify the bytes: a kernel accesses part of a tensor, or memory that is not an argument, or
+    torch's operators make what the function returns. A function that returns nothing leaves what its kernels write.
     """
     inputs: dict[int, _Storage] = defaultdict(_Storage)
     outputs: dict[int, _Storage] = defaultdict(_Storage)
@@ -63,12 +66,15 @@ def compulsory_of_launches(
             if access.kind != "read":
                 _add(outputs[tensor.storage], tensor, access, captured.values)
         produced |= {tensors[access.tensor].storage for access in kernel.accesses if access.kind == "write"} - read
-    results = {number: storage for number, storage in outputs.items() if number in captured.returned} or outputs
+    returned = {number: storage for number, storage in outputs.items() if number in captured.returned}
+    if captured.returned and not returned:
+        return None, (MADE_BY_TORCH,)
+    results = returned or outputs
     sides = (list(inputs.values()), list(results.values()))
     if any(storage.requested_bytes < storage.bytes for side in sides for storage in side):
         return None, ("compulsory is unknown: a kernel accesses only part of a tensor",)
     read_bytes, write_bytes = (sum(storage.bytes for storage in side) for side in sides)
-    return Traffic(read_bytes, write_bytes), (NOTE,)
+    return Traffic(read_bytes, write_bytes), (NOTE if returned else NOTE_WRITTEN,)
 
 
 def _tensors(arguments: Any) -> Iterator[tuple[str, TensorValue]]:

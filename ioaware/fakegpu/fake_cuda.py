@@ -8,9 +8,11 @@ A torch function mode redirects each call to torch: device `cuda` becomes the CP
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +23,7 @@ from torch._library.triton import set_wrap_triton_enabled
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device as _torch_device
 
-from ioaware._monkeypatch import Patches
+from ioaware._monkeypatch import Patches, unpatched
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autocast import autocast_on_cpu
 from ioaware.fakegpu.cubin import resources
@@ -119,7 +121,19 @@ def cuda_on_cpu() -> Generator[StandIn]:
         patches.set(checkpoint, "_allowed_determinism_checks_to_fns", {"default": _metadata, "none": _always(None)})
         _follow_into_backward(mode, patches)
         _replace_driver(stand_in, patches)
+        patches.set(native, "_log_api_usage_once", _load_compiler)
         yield stand_in
+
+
+def _load_compiler(event: str) -> None:
+    """Load the compiler with the real functions.
+
+    It keeps tables of them, also after the block. `torch.compile` calls this first.
+    """
+    if event == "torch.compile" and COMPILER not in sys.modules:
+        with unpatched():
+            import_module(COMPILER)
+    log_api_usage(event)
 
 
 def on_cpu(value: Any) -> Any:
@@ -136,6 +150,9 @@ def _named_on_cpu(value: Any) -> Any:
 Call = Callable[..., Any]
 _Tensor: Any = torch.Tensor
 torch_device: Any = _torch_device
+native: Any = torch._C  # pyright: ignore[reportPrivateUsage]
+log_api_usage: Call = native._log_api_usage_once
+COMPILER = "torch._dynamo.convert_frame"
 
 # Results of tensor methods and attribute getters that would reveal the CPU.
 FAKE_RESULTS: dict[Any, Any] = {

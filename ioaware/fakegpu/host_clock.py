@@ -7,6 +7,7 @@ and durations. Libraries, and threads that were there before, read the real cloc
 from __future__ import annotations
 
 import datetime
+import gc
 import sys
 import sysconfig
 import threading
@@ -94,12 +95,14 @@ class HostClock:
     def is_for_caller(self) -> bool:
         """Return whether the caller of the calling function is host code.
 
-        `uuid` reads the clock for its own caller.
+        `uuid` reads the clock for its own caller. A callback of the garbage collector runs within host code, for another
+        library (hypothesis times collections).
         """
         caller: Any = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
         while caller.f_back is not None and caller.f_code.co_filename == uuid.__file__:
             caller = caller.f_back
-        return threading.get_ident() not in self._others and not is_library(caller.f_code.co_filename)
+        collecting = any(getattr(callback, "__code__", None) is caller.f_code for callback in gc.callbacks)
+        return not collecting and threading.get_ident() not in self._others and not is_library(caller.f_code.co_filename)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ It has state, tables, modules, custom operators and autotuners.
 from __future__ import annotations
 
 import datetime
+import gc
 import time
 from pathlib import Path
 from types import ModuleType
@@ -124,6 +125,18 @@ def test_launches_that_the_clock_decides_are_not_exact(targets: ModuleType, name
     assert any("reads the clock" in note for note in results[0].notes)
     assert targets.perf_counter is time.perf_counter
     assert targets.datetime is datetime.datetime
+
+
+def test_a_callback_of_the_garbage_collector_is_not_host_code(targets: ModuleType) -> None:
+    readings: list[float] = []
+    gc.callbacks.append(lambda *_: readings.append(time.perf_counter()))
+    try:
+        result = derive_target(targets, "collecting")
+    finally:
+        del gc.callbacks[-1]
+    assert readings
+    assert result.exact
+    assert result.symbols
 
 
 @pytest.mark.parametrize(("name", "launches"), [("opaque_state", 2), ("opaque_failure", 1)])

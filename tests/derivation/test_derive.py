@@ -131,8 +131,12 @@ def test_a_grid_from_what_the_compiled_kernel_uses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "floor"), [("flat", (420, 420)), ("described", (3840, 3840)), ("half", None), ("one_launch_each", (400, 400))]
-)
+    ("name", "floor"),
+    [
+        ("flat", (420, 420)), ("described", (3840, 3840)), ("one_launch_each", (400, 400)), ("in_place", (400, 400)),
+        ("half", None), ("summed_by_torch", None),
+    ],
+)  # fmt: skip
 def test_compulsory_is_every_input_and_output_once(name: str, floor: tuple[int, int] | None) -> None:
     result = derive_target(name)
     found = result.compulsory and (result.compulsory.read_bytes, result.compulsory.write_bytes)

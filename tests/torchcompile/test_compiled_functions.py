@@ -5,6 +5,8 @@ They equal counts by hand.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from ioaware.derivation.derive import derive
 from ioaware.errors import UsageError
 from ioaware.result import Result
 from ioaware.targets.target import load_target
+from tests.support import ROOT
 from tests.support.targets import compiled_targets as targets
 from tests.support.targets.compiled_targets import COLS, ROWS
 
@@ -46,6 +49,24 @@ COUNTS: list[tuple[Any, int, int]] = [
     (targets.broken_graph, 2 * N * WORD, 2 * N * WORD),  # what is empty is not read
     (targets.compiled_module, 2 * N * WORD, N * WORD),  # gelu and the bias, with each element
 ]
+
+
+AFTERWARDS = """
+import ioaware, torch
+from tests.support.targets import compiled_targets
+
+assert ioaware.{verb}(compiled_targets.pointwise).requested
+compiled = torch.compile(lambda x: x + torch.is_autocast_enabled(x.device.type), fullgraph=True, backend="eager")
+assert compiled(torch.ones(3)).tolist() == [1, 1, 1]
+"""
+
+
+@pytest.mark.parametrize("verb", ["derive", "trace"])
+def test_what_is_compiled_afterwards_is_not_changed(verb: str) -> None:
+    """The compiler, loaded for the fake GPU, keeps tables of torch's functions."""
+    code = AFTERWARDS.format(verb=verb)
+    found = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr[-2000:]
 
 
 @pytest.mark.parametrize(("target", "read_bytes", "write_bytes"), COUNTS)

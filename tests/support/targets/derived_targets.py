@@ -405,3 +405,14 @@ def strided(n: int = 512):
     """A load that uses four bytes of each sector."""
     x, out = torch.ones(8 * n, device="cuda"), torch.empty(n, device="cuda")
     return lambda: strided_kernel[(triton.cdiv(n, 64),)](x, out, n, BLOCK=64)
+
+
+def summed_by_torch(n: int = 100):
+    """The kernel's output is no result of the function."""
+    return scale(torch.ones(n, device="cuda"), 2.0).sum()
+
+
+def in_place(n: int = 100):
+    """The function returns nothing."""
+    x = torch.ones(n, device="cuda")
+    scale_kernel[(triton.cdiv(n, 64),)](x, x, n, 2.0, BLOCK=64)

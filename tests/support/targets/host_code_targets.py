@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as datetime_module
 import functools
+import gc
 import itertools
 import math
 import os
@@ -514,6 +515,11 @@ def by_a_dated_name(n: int = 1000):
 def in_a_new_thread(n: int = 1000):
     with ThreadPoolExecutor(1) as pool:
         once_or_twice(n, pool.submit(lambda: time.time_ns() % 2).result())
+
+
+def collecting(n: int = 1000):
+    gc.collect()
+    return scale(ones(n))
 
 
 def on_a_negative_grid(n: int = 10):
