@@ -62,6 +62,8 @@ def l1_reads(
 
     `storage` numbers the memory of the arguments. None where one SM has more events than can be replayed.
     """
+    if not any(through[one.touch] for one in executions):
+        return L1Reads(0, 0)
     sm_of = programs.slot % sms
     used = np.unique(sm_of)
     total = sum(_count(touches[one.touch], one) for one in executions if _takes_part(touches[one.touch], through[one.touch]))

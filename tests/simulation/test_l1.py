@@ -102,3 +102,12 @@ def test_weights_are_read_once_by_each_sm_and_by_all_programs_past_the_l1(tmp_pa
     past = ioaware.simulate(f"{path}:plain", rows=1320, modifier=".cg")
     assert past.requested is not None
     assert past.requested.read_sector_bytes == 2 * 1320 * ROW
+
+
+def test_a_launch_that_loads_nothing_through_the_l1_is_served_nothing() -> None:
+    found = ioaware.simulate(
+        "ioaware.kernels.attention.targets:hopper_backward", seq_len=1536, heads=5, head_dim=64, machine="H200"
+    )
+    last = found.simulations[-1]
+    assert last.l1 is not None
+    assert last.l1.served_bytes == 0
