@@ -17,7 +17,8 @@ from ioaware.simulation.address_blocks import SPARE_LINES, Blocks, Rectangle, Ta
 from ioaware.simulation.cache import ATOMIC, READ, WRITE, Event
 from ioaware.simulation.merge import AccessTouches, count_events, merge_events
 from ioaware.simulation.schedule import AgedSm, Schedule, schedule, schedule_by_age
-from ioaware.simulation.streams import Numbers, ReferenceStream, line_touches, reference_streams
+from ioaware.simulation.stream_lines import line_touches
+from ioaware.simulation.streams import Numbers, ReferenceStream, reference_streams
 from ioaware.simulation.timeline import Executions, Timeline, Times
 
 KINDS = {"read": READ, "write": WRITE, "atomic": ATOMIC}

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioaware.simulation.cache import Event
-from ioaware.simulation.streams import LineTouches, Numbers
+from ioaware.simulation.stream_lines import LineTouches
+from ioaware.simulation.streams import Numbers
 
 NO_BLOCKS = np.uint64(0)
 ROUNDING = 1e-6

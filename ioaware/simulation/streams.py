@@ -15,7 +15,7 @@ from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.algebra.poly import Atom, Poly, Symbol, Test
 from ioaware.analysis.ir.sectors.lanes import numeric
 from ioaware.machine.model import SECTOR_BYTES
-from ioaware.simulation.address_blocks import Blocks, Masks, Rectangle, Taken, joined, rectangles
+from ioaware.simulation.address_blocks import Rectangle, joined, rectangles
 from ioaware.simulation.addresses.affine import address, clipped, evaluate_rows, lane_keys, lane_values, split_lanes
 from ioaware.simulation.addresses.runs_of_lanes import ShapeRuns, runs_of_shapes, sectors
 from ioaware.simulation.schedule import Schedule
@@ -29,8 +29,6 @@ MAX_TILES = 1 << 20
 
 Of more, adjacent tiles of a loop are one.
 """
-CHUNK = 1 << 16
-"""Executions whose lines are found at a time: their numbers fit a core's cache."""
 MAX_TEMPLATES = 4096
 """Shapes of an access that are described one by one; more become runs of bytes."""
 
@@ -62,17 +60,6 @@ class ReferenceStream:
         if self.work is None or self.schedule is None:
             return self.time[row] + later
         return self.schedule.times(self.program[row], self.work[row] + later)
-
-
-@dataclass(frozen=True, slots=True)
-class LineTouches:
-    """Accesses to lines before they are merged, one array per column."""
-
-    time: Times
-    line: Numbers
-    mask: Masks
-    partitions: Numbers
-    program: Numbers
 
 
 def reference_streams(touch: Touch, found: Executions, programs: Schedule, *, apart: bool = False) -> list[ReferenceStream]:
@@ -359,23 +346,6 @@ def _stride(moving: Poly, loop: str) -> int | None:
     return int(coefficient) if len(monomial) == 1 and isinstance(monomial[0], Symbol) and monomial[0].key == loop else None
 
 
-def line_touches(found: ReferenceStream, blocks: Blocks, taken: Taken | None = None) -> Iterator[LineTouches]:
-    """Yield the lines and blocks that these executions access, or the `taken` lines."""
-    if found.count is not None and blocks.plain:
-        yield _runs(found, found.count, blocks, taken)
-        return
-    if found.count is not None:
-        found = unrolled(found, found.count)
-    for begin in range(0, found.base.size, CHUNK):
-        some = slice(begin, begin + CHUNK)
-        time, program, partitions = found.time[some], found.program[some], found.partitions[some]
-        for part in found.parts:
-            for low, high in blocks.intervals(found.base[some], part):
-                which, line, mask = blocks.lines(low, high, taken)
-                if which.size:
-                    yield LineTouches(time[which], line, mask, partitions[which], program[which])
-
-
 def unrolled(found: ReferenceStream, count: Numbers) -> ReferenceStream:
     """Return runs of tiles as single tiles. Raises `ValueError` for too many."""
     total = int(count.sum())
@@ -385,21 +355,3 @@ def unrolled(found: ReferenceStream, count: Numbers) -> ReferenceStream:
     iteration = np.arange(total) - (np.cumsum(count) - count)[row]
     base, time = found.base[row] + found.stride * iteration, found.times(row, iteration)
     return ReferenceStream(base, time, found.program[row], found.partitions[row], found.parts)
-
-
-def _runs(found: ReferenceStream, count: Numbers, blocks: Blocks, taken: Taken | None) -> LineTouches:
-    """Return the lines of runs of tiles, each once.
-
-    The time is that when the run reaches the line.
-    """
-    tile = abs(found.stride)
-    start = found.base + found.parts[0].offset
-    begin = start if found.stride > 0 else start - tile * (count - 1)
-    low, high = blocks.rounded(begin), blocks.rounded(begin + tile * count)
-    row, line, mask = blocks.lines(low, high, taken)
-    edge = (line - blocks.first_line) * blocks.line_bytes
-    if found.stride > 0:
-        iteration = np.maximum(edge - start[row], 0) // tile
-    else:
-        iteration = np.maximum(start[row] + tile - edge - blocks.line_bytes, 0) // tile
-    return LineTouches(found.times(row, iteration), line, mask, found.partitions[row], found.program[row])

@@ -20,7 +20,7 @@ from torch.utils import _python_dispatch
 
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
-from ioaware.fakegpu.fake_cuda import StandIn
+from ioaware.fakegpu.fake_cuda import COMPILER, StandIn
 from ioaware.fakegpu.generated_code import generated_code_runs, own_directory
 from ioaware.targets.loading import first_line
 from ioaware.torchcompile.compiler_patches import compile_for_the_gpu
@@ -33,7 +33,6 @@ without_dispatch_modes: Any = _python_dispatch._disable_current_modes  # pyright
 OWN_PACKAGE = tuple(
     str(Path(__file__).parents[1] / name) for name in ("capture", "fakegpu", "symints", "tracing", "torchcompile")
 )
-DYNAMO = "torch._dynamo.convert_frame"
 DYNAMO_SETTINGS = {
     "recompile_limit": 2**16,  # torch's own limit, after which a function runs uncompiled, is for the calls of one process
     "accumulated_recompile_limit": 2**16,
@@ -52,7 +51,7 @@ def torch_compile_on_fake_gpu(stand_in: StandIn, *, eager: bool = False) -> Gene
     """
     hooks = _Hooks(stand_in, eager)
     with ExitStack() as stack, Patches() as patches, generated_code_runs():
-        if DYNAMO in sys.modules:
+        if COMPILER in sys.modules:
             hooks.install(patches, stack)
         else:
             plain: Callable[[str], None] = native._log_api_usage_once
@@ -80,7 +79,7 @@ def compiled_code_forgotten() -> Generator[None]:
 
 
 def _forget() -> None:
-    if DYNAMO in sys.modules:
+    if COMPILER in sys.modules:
         _torch._dynamo.reset()
 
 

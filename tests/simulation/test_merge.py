@@ -9,7 +9,7 @@ import numpy as np
 
 from ioaware.simulation.cache import READ, WRITE, Event
 from ioaware.simulation.merge import AccessTouches, merge_events
-from ioaware.simulation.streams import LineTouches
+from ioaware.simulation.stream_lines import LineTouches
 
 WAVE = np.array([0, 0, 1, 1])
 
