@@ -13,7 +13,7 @@ import numpy as np
 from ioaware.analysis.ir.accesses.access_log import Condition, Scope, Touch
 from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.loops.access_totals import Programs, unknowns, upper_bound
-from ioaware.simulation.address_blocks import SPARE_LINES, Blocks, Rectangle, Taken, choose_blocks
+from ioaware.simulation.addresses.address_blocks import SPARE_LINES, Blocks, Rectangle, Taken, choose_blocks
 from ioaware.simulation.cache import ATOMIC, READ, WRITE, Event
 from ioaware.simulation.merge import AccessTouches, count_events, merge_events
 from ioaware.simulation.schedule import AgedSm, Schedule, schedule, schedule_by_age

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ioaware.simulation.address_blocks import SPARE_LINES, Blocks, Numbers, Taken
+from ioaware.simulation.addresses.address_blocks import SPARE_LINES, Blocks, Numbers, Taken
 
 MAX_EVENTS = 300_000
 """Most events of a replay, about 1.5 s of a core."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 from ioaware.machine.model import L2Model
-from ioaware.simulation.address_blocks import Blocks
+from ioaware.simulation.addresses.address_blocks import Blocks
 from ioaware.simulation.cache import L2, READ, CacheConfig, Event, HbmTraffic
 from ioaware.simulation.launch_replay import Replay, choose_layouts, launch_touches
 from ioaware.simulation.regimes import regime

@@ -15,7 +15,7 @@ from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.algebra.poly import Atom, Poly, Symbol, Test
 from ioaware.analysis.ir.sectors.lanes import numeric
 from ioaware.machine.model import SECTOR_BYTES
-from ioaware.simulation.address_blocks import Rectangle, joined, rectangles
+from ioaware.simulation.addresses.address_blocks import Rectangle, joined, rectangles
 from ioaware.simulation.addresses.affine import address, clipped, evaluate_rows, lane_keys, lane_values, split_lanes
 from ioaware.simulation.addresses.runs_of_lanes import ShapeRuns, runs_of_shapes, sectors
 from ioaware.simulation.schedule import Schedule

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioaware.simulation.address_blocks import Blocks, Rectangle, choose_blocks, joined, masks, rectangles
+from ioaware.simulation.addresses.address_blocks import Blocks, Rectangle, choose_blocks, joined, masks, rectangles
 
 
 def covering_blocks(blocks: Blocks, base: int, part: Rectangle) -> set[int]:
