@@ -69,8 +69,7 @@ def run(
     replays = [one.replay(0.0) for one in plans]
     storage = [one.storage for one in plans]
     layouts = choose_layouts(replays, storage, sizes, capacity_bytes)
-    sample = _choose_sample(replays, storage, layouts, sizes)
-    streams = _sampled_streams(replays, storage, layouts, sample)
+    streams = _sampled_streams(replays, storage, layouts, sizes)
     usable = capacity_bytes * model.reach
     nominal = _replay_all(streams, storage, layouts, usable, model, cold)
     variants: list[list[LaunchTraffic]] = []
@@ -80,7 +79,7 @@ def run(
     if model.deviation:
         nominal = [_mean(*each) for each in zip(nominal, *variants, strict=True)]
     if ranges and model.skew_spread:
-        skewed = _sampled_streams([one.replay(model.skew_spread) for one in plans], storage, layouts, sample)
+        skewed = _sampled_streams([one.replay(model.skew_spread) for one in plans], storage, layouts, sizes)
         variants.append(_replay_all(skewed, storage, layouts, usable, model, cold))
     every = zip(nominal, *variants, strict=True)
     reads, writes = zip(*(([one.read_bytes for one in each], [one.write_bytes for one in each]) for each in every), strict=True)
@@ -97,20 +96,17 @@ class _Streams:
     sample: Sample
 
 
-def _choose_sample(
-    replays: Sequence[Replay], storage: Sequence[Mapping[str, int]], layouts: Sequence[Blocks], sizes: Sequence[int]
-) -> Sample:
-    """Return lines of which there are few enough accesses for a replay in Python."""
-    census = Census(layouts, sizes)
-    pairs = zip(replays, storage, strict=True)
-    return choose_sample(census, sum(launch_touches(one, names, layouts, census.of).count() for one, names in pairs))
-
-
 def _sampled_streams(
-    replays: Sequence[Replay], storage: Sequence[Mapping[str, int]], layouts: Sequence[Blocks], sample: Sample
+    replays: Sequence[Replay], storage: Sequence[Mapping[str, int]], layouts: Sequence[Blocks], sizes: Sequence[int]
 ) -> _Streams:
-    """Return the events of the launches at the lines of a sample."""
-    pairs = zip(replays, storage, strict=True)
+    """Return events of the launches at lines of a sample.
+
+    They are few enough for a replay in Python.
+
+    Launches with skew have more events at a line, for fewer programs are at one place at one time: a sample of their own.
+    """
+    pairs, census = list(zip(replays, storage, strict=True)), Census(layouts, sizes)
+    sample = choose_sample(census, sum(launch_touches(one, names, layouts, census.of).count() for one, names in pairs))
     return _Streams(tuple(launch_touches(one, names, layouts, sample.lines).events() for one, names in pairs), sample)
 
 

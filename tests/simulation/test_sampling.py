@@ -11,6 +11,7 @@ from ioaware.machine import find_machine_or_file
 from ioaware.result import ParamValue
 from ioaware.simulation import sampling
 from ioaware.simulation.addresses.address_blocks import Blocks
+from ioaware.simulation.cache import L2
 from ioaware.simulation.sampling import FEWEST_LINES, MAX_EVENTS, PILOT, Census, Sample, choose_sample, is_taken
 from ioaware.simulation.simulate import simulate
 from ioaware.targets.target import load_target
@@ -89,3 +90,14 @@ def test_a_sampled_replay_agrees_with_a_full_one(
     assert sampled
     assert some == pytest.approx(full, rel=0.03)
     assert ends == pytest.approx(full_ends, rel=0.08)
+
+
+def test_launches_with_skew_have_few_events_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    most, replayed = 2_000, list[int]()
+    monkeypatch.setattr(sampling, "MAX_EVENTS", most)
+    monkeypatch.setattr(L2, "run", lambda self, events: replayed.append(len(events)))
+    loaded = load_target("flash2")
+    params = loaded.resolve({"seq_len": 16384, "heads": 1, "head_dim": 64})
+    simulate(loaded, params, machine=find_machine_or_file("H200"))
+    assert len(replayed) == 4, "nominal, two capacities, and skew"
+    assert 0 < max(replayed) < 3 * most
