@@ -209,5 +209,18 @@ def test_poles_and_roots_inside_and_outside_the_range_of_the_data() -> None:
     assert answer(fixed).fusable
 
 
+def test_what_changes_within_one_of_a_maximum_is_refuted() -> None:
+    """Only elements closer together than 1 show it."""
+
+    def clipped(x: Any) -> Any:
+        return reduce_sum(minimum(reduce_max(x) - x, 1))
+
+    def rounded(x: Any) -> Any:
+        return reduce_sum(rint(x - reduce_max(x)))
+
+    assert "kink where" in answer(clipped).certificate
+    assert "jump where" in answer(rounded).certificate
+
+
 def test_the_rounded_dot_has_a_plan_of_two_passes() -> None:
     assert len(make_plan(trace_program(rounded_dot)).passes) == 2

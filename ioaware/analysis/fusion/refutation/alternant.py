@@ -100,18 +100,21 @@ def _continuation(sample: Sample) -> str:
 def _trials(program: Program, coordinate: Any, count: int, size: int) -> Iterator[tuple[list[Fraction], list[Sample]]]:
     """Yield elements and continuations to try.
 
-    They are of both signs, positive, or larger than every element, and they are near or far.
+    They are of both signs, positive, or larger than every element, and they are near or far. Elements close together show
+    what happens within 1 of a maximum.
     """
     source = random.Random(0)  # noqa: S311 (test points, the same every time)
-    for reach, kind in product((Fraction(size), Fraction(size * size, 2), Fraction(2)), ("both signs", "positive", "beyond")):
+    spread = [(Fraction(1), reach) for reach in (Fraction(size), Fraction(size * size, 2), Fraction(2))]
+    close = (Fraction(1, 2 * size), Fraction(1))
+    for (apart, reach), kind in product((*spread, close), ("both signs", "positive", "beyond")):
         start = -Fraction(size - 1, 2) if kind == "both signs" else Fraction(1, 3)
-        seen = [start + i + Fraction(source.randrange(-3, 4), 16) for i in range(size)]
+        seen = [start + apart * (i + Fraction(source.randrange(-3, 4), 16)) for i in range(size)]
         elements = tuple({name: point if name == coordinate else Fraction(1) for name in program.inputs} for point in seen)
-        low = {"both signs": -2 * reach, "positive": Fraction(1, 4), "beyond": seen[-1] + 1}[kind]
+        low = {"both signs": -2 * reach, "positive": Fraction(1, 4), "beyond": seen[-1] + apart}[kind]
         samples: list[Sample] = []
         for j in range(CONTINUATIONS * size):
             place = low + (3 * reach if kind == "both signs" else reach) * Fraction(j, CONTINUATIONS * size)
-            values = [place / (part + 1) + Fraction(source.randrange(1, 8), 64) for part in range(count)]
+            values = [place / (part + 1) + apart * Fraction(source.randrange(1, 8), 64) for part in range(count)]
             continuation = tuple(dict.fromkeys(program.inputs, (value, value)) for value in values)
             samples.append(Sample(program, elements, continuation))
         yield seen, samples

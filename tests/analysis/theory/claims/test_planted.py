@@ -296,6 +296,14 @@ def test_an_erratum_needs_a_wrong_printed_and_a_right_corrected_form(case: Errat
     assert verdicts(lambda trial: trial._replace(corrected=trial.printed)) == ["holds", "fails"]
 
 
+def test_a_shown_counterexample_differs() -> None:
+    """What is printed of both values begins where they differ."""
+    for case in all_errata.ERRATA:
+        printed, _ = judge_erratum(case)
+        found, defined = printed.observed.rsplit(": ", 1)[1].split(" instead of ")
+        assert found != defined, case.number
+
+
 def test_errata_have_numbers_of_their_own() -> None:
     numbers = [case.number for case in all_errata.ERRATA]
     assert len(numbers) == len(set(numbers)) >= 60

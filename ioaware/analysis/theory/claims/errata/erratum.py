@@ -78,25 +78,30 @@ def judge_erratum(case: Erratum) -> Iterator[Part]:
     printed = [(deviation(trial.printed, trial.defined), trial) for trial in trials]
     corrected = [(deviation(trial.corrected, trial.defined), trial) for trial in trials]
     worst, shown = max(printed, key=lambda pair: pair[0])
-    wrong = f"{shown.at}: {_show(shown.printed)} instead of {_show(shown.defined)}"
+    wrong = f"{shown.at}: {_show_pair(shown.printed, shown.defined)}"
     failing = worst > WRONG
     says = f"{case.where}, as printed: {case.printed}"
     observed = wrong if failing else "it holds wherever it was tried"
     yield Part(f"{case.number} printed", says, "fails at some point", observed, len(trials), "holds" if failing else "fails")
     worst, shown = max(corrected, key=lambda pair: pair[0])
     right = worst <= CORRECT
-    observed = (
-        f"largest difference {worst:.1g}"
-        if right
-        else f"{shown.at}: {_show(shown.corrected)} instead of {_show(shown.defined)}"
-    )
+    observed = f"largest difference {worst:.1g}" if right else f"{shown.at}: {_show_pair(shown.corrected, shown.defined)}"
     says = f"{case.where}, corrected: {case.corrected}"
     yield Part(f"{case.number} corrected", says, "holds at every point", observed, len(trials), "holds" if right else "fails")
 
 
-def _show(value: Any) -> str:
-    """Return up to four numbers of a value, or its shape where that is what differs."""
-    numbers = np.asarray(value, dtype=float)
-    flat = numbers.ravel()
+def _show_pair(value: Any, defined: Any) -> str:
+    """Return a value and its definition, from the first number on that differs."""
+    found, expected = np.asarray(value, dtype=float), np.asarray(defined, dtype=float)
+    if found.shape != expected.shape:
+        return f"{_show(found)} instead of {_show(expected)}"
+    first = int(np.argmax(~np.isclose(found, expected, rtol=CORRECT, atol=0).ravel()))
+    return f"{_show(found, first)} instead of {_show(expected, first)}"
+
+
+def _show(numbers: Values, first: int = 0) -> str:
+    """Return up to four numbers, from the first to show on, with their shape."""
+    flat = numbers.ravel()[first:]
     text = " ".join(f"{number:.4g}" for number in flat[:4])
-    return text if numbers.ndim == 0 else f"[{text}{' ...' if flat.size > 4 else ''}] of shape {numbers.shape}"
+    before, after = "... " if first else "", " ..." if flat.size > 4 else ""
+    return text if numbers.ndim == 0 else f"[{before}{text}{after}] of shape {numbers.shape}"

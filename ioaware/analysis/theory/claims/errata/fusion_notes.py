@@ -5,6 +5,8 @@ These are the notes S2, sections 2 to 5.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ioaware.analysis.theory.claims.errata.erratum import Trial, Values, erratum
@@ -145,6 +147,38 @@ def fused(random: np.random.Generator) -> Trial:
     return Trial(f"x={np.round(x, 2)}", (x.max(), np.exp(x - x.max()).sum()), printed, corrected)
 
 
+@erratum("S2.23", "notes 5.2, loop of the fused R", "foreach (x_i, y_1) of X and Y", "foreach (x_i, y_i) of X and Y")
+def paired_elements(random: np.random.Generator) -> Trial:
+    x, y = random.normal(size=4), random.normal(size=4)
+    printed, corrected = (sum(a * b for a, b in zip(x, other, strict=True)) for other in (np.full(4, y[0]), y))
+    return Trial(f"sum of x y, x={np.round(x, 2)} y={np.round(y, 2)}", x @ y, printed, corrected)
+
+
+@erratum(
+    "S2.24",
+    "notes 5.2, the step of the fused R",
+    "defined with (I_1, I_2, s_1, s_2, x, y), used with (s_1, s_2, x, y)",
+    "defined with (s_1, s_2, x, y)",
+)
+def step_arguments(random: np.random.Generator) -> Trial:
+    """Take sums for R_1 and R_2; a step that cannot be called gives NaN."""
+
+    def as_defined(i1: float, i2: float, s1: float, s2: float, x: float, y: float) -> float:  # noqa: ARG001
+        return s1 + x + s2 + y
+
+    def as_used(s1: float, s2: float, x: float, y: float) -> float:
+        return s1 + x + s2 + y
+
+    def called(step: Callable[..., float]) -> float:
+        try:
+            return step(*values)
+        except TypeError:
+            return np.nan
+
+    values = [float(value) for value in random.normal(size=4)]
+    return Trial(f"(s_1, s_2, x, y)={np.round(values, 2)}", sum(values), called(as_defined), called(as_used))
+
+
 @erratum("S2.19", "notes 4.3, cub softmax", "6 G with t_1 stored", "4 G: step 4 computes e^(V - t_0) again, so t_1 is dead")
 def dead_store(random: np.random.Generator) -> Trial:
     v, memory = random.normal(size=(3, 8)), CountedMemory()
@@ -164,6 +198,17 @@ def floor(random: np.random.Generator) -> Trial:
     return Trial("accesses in G", walked, 3, 2)
 
 
+@erratum("S2.19c", "notes 4.3, numbers of the steps", "1, 2, 3, 3", "1, 2, 3, 4")
+def step_numbers(random: np.random.Generator) -> Trial:
+    """Count the steps of a walk over the table."""
+    v = random.normal(size=(3, 8))
+    t0 = v.max(axis=1, keepdims=True)
+    t1 = np.exp(v - t0)
+    t2 = t1.sum(axis=1, keepdims=True)
+    walked = (t0, t1, t2, np.exp(v - t0) / t2)
+    return Trial("max, exp, sum, quotient", range(1, len(walked) + 1), (1, 2, 3, 3), (1, 2, 3, 4))
+
+
 ERRATA = (
     new_sum,
     new_output,
@@ -175,6 +220,9 @@ ERRATA = (
     accumulator,
     consecutive,
     fused,
+    paired_elements,
+    step_arguments,
     dead_store,
+    step_numbers,
     floor,
 )

@@ -184,6 +184,39 @@ def divisions(random: np.random.Generator) -> Trial:
 
 
 @erratum(
+    "S1.11",
+    "notebook, cell named FlashAttention-2",
+    "writes O alone: a backward pass has e^S and no row sums",
+    "writes L = m + log l too: P = e^(S - L)",
+)
+def stored_statistics(random: np.random.Generator) -> Trial:
+    s = random.normal(size=(2, 3))
+    m = s.max(axis=1, keepdims=True)
+    stored = m + np.log(np.exp(s - m).sum(axis=1, keepdims=True))
+    return Trial("P of 2 rows, 3 keys, recomputed from S", softmax(s), np.exp(s), np.exp(s - stored))
+
+
+@erratum(
+    "S1.12",
+    "notebook, cell named FlashAttention-2",
+    "Algorithm 1's blocks with Q outside: B_r = min(ceil(M / 4d), d)",
+    "B_r = ceil(M / 4d): half the reads of K and V for twice the M",
+)
+def swapped_blocks(random: np.random.Generator) -> Trial:
+    n, d = 4096, 2 ** int(random.integers(3, 6))
+    m = 8 * d * d
+
+    def reads(rows: int) -> int:
+        return sum(2 * n * d for _ in range(0, n, rows))
+
+    def capped(elements: int) -> int:
+        return min(elements // (4 * d), d)
+
+    printed, corrected = reads(capped(2 * m)) / reads(capped(m)), reads(2 * m // (4 * d)) / reads(m // (4 * d))
+    return Trial(f"N={n} d={d} M={m}: reads at 2M over those at M", m / (2 * m), printed, corrected)
+
+
+@erratum(
     "S1.9",
     "notebook, caption of the scaled output",
     "Q_0 .. Q_(i-1) with K_j and V_j",
@@ -226,6 +259,8 @@ ERRATA = (
     last_block,
     masked_tile,
     divisions,
+    stored_statistics,
+    swapped_blocks,
     scaled_output,
     second_run,
 )
