@@ -18,7 +18,8 @@ from sympy import Expr
 from ioaware.analysis.ir.accesses.access_log import Condition, Recorder, Scope
 from ioaware.analysis.ir.accesses.kernel_traffic import Argument, Count
 from ioaware.analysis.ir.interpreter.symbolic_interpreter import Handler, Interpreter
-from ioaware.analysis.ir.kernel_analysis import HANDLERS, Counting, interpret, over_grid
+from ioaware.analysis.ir.kernel_analysis import HANDLERS, interpret
+from ioaware.analysis.ir.kernel_totals import KernelTotals, over_grid
 from ioaware.analysis.ir.mlir.parser import Operation, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type
 
@@ -60,10 +61,10 @@ def shared_accesses(ir_text: str, arguments: Sequence[Argument], grid: Sequence[
     """
     seen: list[_Moved] = []
     _, walk, launched = interpret(ir_text, arguments, grid, HANDLERS | {name: _rule(name, seen) for name in RULES})
-    counting = Counting(walk, launched, {argument.name: argument for argument in arguments})
+    sums = KernelTotals(walk, launched, {argument.name: argument for argument in arguments})
 
     def counted(one: _Moved) -> SharedAccess:
-        amount, undecided = counting.repeated(one.bytes, one.scopes)
+        amount, undecided = sums.repeated(one.bytes, one.scopes)
         return SharedAccess(one.way, one.operation, None if undecided else over_grid(amount), one.frames)
 
     return tuple(counted(one) for one in seen if one.record is walk.record)  # a kernel may be interpreted twice

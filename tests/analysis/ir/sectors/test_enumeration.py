@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ioaware.analysis.ir import kernel_analysis
+from ioaware.analysis.ir import kernel_totals
 from ioaware.analysis.ir.sectors import enumeration
 from tests.support.ir_zoo.compiled import Launched, Tensor, number
 from tests.support.ir_zoo.zoo import ZOO
@@ -36,7 +36,7 @@ def test_enumerated_numbers_equal_the_formulas(name: str, monkeypatch: pytest.Mo
 
     launched = ZOO[name]
     formulas = launched.derive()
-    monkeypatch.setattr(kernel_analysis, "totals", watched)
+    monkeypatch.setattr(kernel_totals, "totals", watched)
     for values in launched.points:
         numbers = at(launched, values).derive()
         assert any(found is not None for found in enumerated)
