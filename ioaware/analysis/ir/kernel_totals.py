@@ -120,7 +120,10 @@ class KernelTotals:
         return over_grid([each for one in alike for each in one.bytes], any(one.at_most for one in alike))
 
     def sector_bytes(self, counts: Sequence[AccessCounts], kind: AccessKind) -> Count | None:
-        """Return the bytes of all sectors of a kind; None where those of an access are unknown."""
+        """Return the bytes of all sectors of a kind.
+
+        None where those of an access are unknown.
+        """
         alike = [one for one in counts if one.touch.kind == kind]
         sectors = combined_sectors([each for one in alike for each in one.sectors], SECTOR_BYTES)
         return _count(sectors, any(one.at_most for one in alike))
@@ -131,7 +134,7 @@ class KernelTotals:
         return over_grid([each for counted, _ in repeated for each in counted], any(undecided for _, undecided in repeated))
 
     def remarks(self, counts: Sequence[AccessCounts], accesses: Sequence[Access]) -> tuple[str, ...]:
-        """Return what the formulas assume and why they may not be exact, each sentence once."""
+        """Return what the formulas assume and why they are not exact."""
         caveats: list[Caveat] = []
         for one, access in zip(counts, accesses, strict=True):
             caveats += (*one.lane_caveats, *one.sector_caveats, *beyond_its_tensor(one.touch, access.beyond))
