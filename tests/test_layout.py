@@ -95,3 +95,9 @@ def test_a_module_named_by_a_string_exists(file: str, text: str) -> None:
 def test_some_modules_are_named_by_strings() -> None:
     assert len(NAMED) >= 30
     assert any(file.endswith(".toml") for file, _ in NAMED)
+
+
+def test_the_architecture_names_every_package() -> None:
+    described = (PACKAGE.parent / "docs" / "architecture.md").read_text()
+    folders = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert {name for name in folders if f"`{name}/" not in described} == set()
