@@ -21,6 +21,7 @@ from typing import Any, TypeAlias, cast
 from triton.backends.compiler import GPUTarget
 
 from ioaware import disk_cache
+from ioaware.compilation.compiled_loads import CompiledLoad, compiled_loads
 from ioaware.compilation.launches import CapturedLaunch
 from ioaware.compilation.narrow_stores import NarrowStore, narrow_stores
 from ioaware.compilation.toolchain import toolchain
@@ -41,6 +42,8 @@ class Resources:
     """Local memory of a thread: where registers spill to."""
     narrow_stores: tuple[NarrowStore, ...] = ()
     """Stores whose instructions share sectors."""
+    loads: tuple[CompiledLoad, ...] | None = None
+    """Loads, and which of them use the L1; None where the compiler makes no PTX."""
 
 
 class MachineCode:
@@ -100,15 +103,20 @@ class MachineCode:
     def _cached_or_compiled(self, work: _Lowering, text: str) -> Resources:
         if work.key not in self._pending:
             match disk_cache.load(work.name(text)):
-                case [int(shared_bytes), int() | None as registers, int() | None as local_bytes, [*narrow]]:
-                    return Resources(
-                        shared_bytes, registers, local_bytes, tuple(NarrowStore(*store) for store in cast(Any, narrow))
-                    )
+                case [
+                    int(shared_bytes),
+                    int() | None as registers,
+                    int() | None as local_bytes,
+                    [*narrow],
+                    ([*_] | None) as loads,
+                ]:
+                    stores = tuple(NarrowStore(*store) for store in cast(Any, narrow))
+                    known = None if loads is None else tuple(CompiledLoad(*load) for load in cast(Any, loads))
+                    return Resources(shared_bytes, registers, local_bytes, stores, known)
                 case _:
                     self._pending[work.key] = self._threads.submit(work.prepared())
         made = self._pending.pop(work.key).result()
-        narrow = [astuple(store) for store in made.narrow_stores]
-        disk_cache.store(work.name(text), [made.shared_bytes, made.registers, made.local_bytes, narrow])
+        disk_cache.store(work.name(text), list(astuple(made)))
         disk_cache.store(work.name(), True)
         return made
 
@@ -160,7 +168,7 @@ class _Lowering:
             else:
                 registers, local_bytes = resources(made) if self._gpu.backend == "cuda" else (None, None)
             del alive
-            return Resources(int(metadata["shared"]), registers, local_bytes, _narrow_stores(texts))
+            return Resources(int(metadata["shared"]), registers, local_bytes, *_accesses(texts))
 
         return lowered
 
@@ -183,8 +191,12 @@ def resources_by_triton(launch: CapturedLaunch, values: Mapping[str, int], gpu: 
     """
     kernel = compiled(launch, values, gpu)
     registers, local_bytes = resources(kernel.asm["cubin"]) if gpu.backend == "cuda" else (None, None)
-    return Resources(int(kernel.metadata.shared), registers, local_bytes, _narrow_stores(kernel.asm))
+    return Resources(int(kernel.metadata.shared), registers, local_bytes, *_accesses(kernel.asm))
 
 
-def _narrow_stores(texts: Mapping[str, str]) -> tuple[NarrowStore, ...]:
-    return narrow_stores(texts["ttgir"], texts["ptx"]) if {"ttgir", "ptx"} <= texts.keys() else ()
+def _accesses(texts: Mapping[str, str]) -> tuple[tuple[NarrowStore, ...], tuple[CompiledLoad, ...] | None]:
+    """Return what `Resources` has of the kernel's stores and loads."""
+    if not {"ttgir", "ptx"} <= texts.keys():
+        return (), None
+    ttgir, ptx = texts["ttgir"], texts["ptx"]
+    return narrow_stores(ttgir, ptx), compiled_loads(ttgir, ptx)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from triton.backends.compiler import GPUTarget
 
 from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
 from ioaware.compilation.launches import CapturedLaunch, launch_configuration
-from ioaware.compilation.resource_usage import MachineCode
+from ioaware.compilation.resource_usage import MachineCode, Resources
 from ioaware.derivation.compulsory import compulsory_of_launches
 from ioaware.derivation.data_dependent import check_unknowns, unknowns
 from ioaware.derivation.derived import Derived
@@ -55,12 +55,7 @@ def derive(
     contains an unsupported operation.
     """
     values = target.resolve(params)
-    refused: dict[str, str | None] = {}
-    derived = partial(_derive_launches, target, values, gpu, autotune or {}, refused, machine_code, data or {}, eager)
-    captured, parts = derived()
-    while too_large := _oversized_configurations(captured, parts):  # Triton's autotuner passes over those, too
-        refused |= too_large
-        captured, parts = derived()
+    captured, parts = _derive_launchable(target, values, gpu, autotune or {}, machine_code, data or {}, eager)
     if check:
         point = {**captured.values, **(data or {})}
         numbers = itertools.count()
@@ -70,6 +65,49 @@ def derive(
     if counters:
         parts = [with_counters(part, event, captured, gpu) for part, event in zip(parts, captured.events, strict=True)]
     return _assemble(target, values, gpu, data, captured, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """Derived target with its captured launches and their resources."""
+
+    derived: Derived
+    captured: Capture
+    resources: tuple[Resources | None, ...]
+
+
+def derive_with_launches(
+    target: Target,
+    params: Mapping[str, ParamValue],
+    *,
+    gpu: GPUTarget = DEFAULT_GPU,
+    autotune: Mapping[str, ParamValue | Override] | None = None,
+    data: Mapping[str, int] | None = None,
+) -> Derivation:
+    """Derive as `derive` does, and keep the launches. Raises `UsageError` as it does."""
+    values = target.resolve(params)
+    captured, parts = _derive_launchable(target, values, gpu, autotune or {}, True, data or {}, eager=False)
+    derived = _assemble(target, values, gpu, data, captured, parts)
+    return Derivation(derived, captured, tuple(part.resources for part in parts))
+
+
+def _derive_launchable(
+    target: Target,
+    values: dict[str, ParamValue],
+    gpu: GPUTarget,
+    autotune: Mapping[str, ParamValue | Override],
+    machine_code: bool,
+    data: Mapping[str, int],
+    eager: bool,
+) -> tuple[Capture, list[DerivedLaunch]]:
+    """Derive the launches in the first configurations that the GPU can launch."""
+    refused: dict[str, str | None] = {}
+    derived = partial(_derive_launches, target, values, gpu, autotune, refused, machine_code, data, eager)
+    captured, parts = derived()
+    while too_large := _oversized_configurations(captured, parts):  # Triton's autotuner passes over those, too
+        refused |= too_large
+        captured, parts = derived()
+    return captured, parts
 
 
 def _derive_launches(

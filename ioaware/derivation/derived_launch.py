@@ -16,6 +16,7 @@ from ioaware.compilation.launch_hash import launch_hash, tma_instructions
 from ioaware.compilation.launch_limits import launch_failure
 from ioaware.compilation.launch_traffic import kernel_traffic
 from ioaware.compilation.launches import CapturedLaunch, CapturedOperator, Event
+from ioaware.compilation.resource_usage import Resources
 from ioaware.derivation.launch_formulas import Formulas, formulas_of, value_at
 from ioaware.errors import UsageError
 from ioaware.fakegpu.aten_traffic import NOTE
@@ -38,6 +39,8 @@ class DerivedLaunch:
 
     They are given where the formulas depend on data.
     """
+    resources: Resources | None = None
+    """What its machine code uses."""
 
 
 def derive_event(

@@ -85,7 +85,7 @@ def with_resources(parts: Sequence[DerivedLaunch], captured: Capture, code: Mach
             taken = {"shared_bytes": used.shared_bytes, "registers": used.registers, "local_bytes": used.local_bytes}
             noted = machine_code_notes(used, part.traffic, captured.values)
             launch = replace(part.launch, **taken, notes=(*part.launch.notes, *noted))
-            with_them.append(replace(part, launch=launch))
+            with_them.append(replace(part, launch=launch, resources=used))
         else:
             with_them.append(part)
     return with_them

@@ -12,11 +12,12 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 
 from ioaware.analysis.ir import KernelTraffic
-from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
+from ioaware.capture.capture import DEFAULT_GPU
+from ioaware.compilation.compiled_loads import CompiledLoad
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, items_of
-from ioaware.compilation.triton_ir import compiled, first_ir, integer_at
-from ioaware.derivation.derive import derive
+from ioaware.compilation.triton_ir import first_ir, integer_at
+from ioaware.derivation.derive import Derivation, derive_with_launches
 from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autotuning import Override
@@ -71,11 +72,9 @@ def simulate(
     keeps its contents between launches, and all that is dirty after the last one counts as written. `autotune` and `data` are
     as in `derive`. Raises `UsageError` for what `derive` cannot derive or bound, and for launches too large to replay.
     """
-    derived = derive(target, params, gpu=gpu, autotune=autotune, data=data)
-    captured = capture(target, target.resolve(params), autotune=autotune, gpu=gpu)
-    numbers: dict[int, int] = {}
-    sizes: list[int] = []
-    launches = _launches(derived, captured, machine, gpu, numbers, sizes)
+    derivation = derive_with_launches(target, params, gpu=gpu, autotune=autotune, data=data)
+    derived, sizes = derivation.derived, list[int]()
+    launches = _launches(derivation, machine, gpu, sizes)
     try:
         done = run(
             [one.plan for one in launches],
@@ -114,9 +113,7 @@ def l1_of_launches(
 
     The L2 is not replayed. Raises `UsageError` for what `derive` cannot derive.
     """
-    derived = derive(target, params, gpu=gpu, autotune=autotune)
-    captured = capture(target, target.resolve(params), autotune=autotune, gpu=gpu)
-    launches = _launches(derived, captured, machine, gpu, {}, [])
+    launches = _launches(derive_with_launches(target, params, gpu=gpu, autotune=autotune), machine, gpu, [])
     return [(one.launch, _l1_without_l2(one, machine)) for one in launches]
 
 
@@ -129,12 +126,16 @@ def _l1_without_l2(one: _PlannedLaunch, machine: Machine) -> L1Reads | None:
         return None
 
 
-def _launches(
-    derived: Derived, captured: Capture, machine: Machine, gpu: GPUTarget, numbers: dict[int, int], sizes: list[int]
-) -> list[_PlannedLaunch]:
-    """Return the Triton launches, each with the numbers of its arguments' storages."""
+def _launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, sizes: list[int]) -> list[_PlannedLaunch]:
+    """Return the Triton launches, each with the numbers of its arguments' storages.
+
+    The bytes of the storages are added to `sizes`.
+    """
+    derived, captured = derivation.derived, derivation.captured
+    numbers: dict[int, int] = {}
     found: list[_PlannedLaunch] = []
-    for event, launch, kernel in zip(captured.events, derived.launches, derived.kernels, strict=True):
+    four = zip(captured.events, derived.launches, derived.kernels, derivation.resources, strict=True)
+    for event, launch, kernel, used in four:
         if not isinstance(event, CapturedLaunch) or kernel is None:
             continue
         storage: dict[str, int] = {}
@@ -146,17 +147,16 @@ def _launches(
         warps = int(event.options.get("num_warps", DEFAULT_WARPS))
         at_once = occupancy(machine, warps=warps, registers=launch.registers, shared_bytes=launch.shared_bytes or 0)
         make = _replay(event, captured.values, gpu, at_once, frozenset(storage), machine)
-        by_l1 = _loads_by_l1(event, captured.values, gpu)
+        by_l1 = _loads_by_l1(event, captured.values, gpu, used.loads if used else None)
         found.append(_PlannedLaunch(launch, kernel, at_once, warps, LaunchPlan(make, storage), by_l1))
     return found
 
 
-def _loads_by_l1(event: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> tuple[bool, ...]:
+def _loads_by_l1(
+    event: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget, loads: Sequence[CompiledLoad] | None
+) -> tuple[bool, ...]:
     touches, _ = launch_touches(event, values, gpu)
-    assembly = compiled(event, values, gpu).asm
-    if "ptx" not in assembly:
-        return (False,) * len(touches)
-    return tuple(loads_by_l1(touches, assembly["ttgir"], assembly["ptx"]))
+    return (False,) * len(touches) if loads is None else tuple(loads_by_l1(touches, loads))
 
 
 def _replay(

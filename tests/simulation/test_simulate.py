@@ -6,6 +6,7 @@ The laws are those of caches, the counters those of hardware.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import ioaware
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
+from ioaware.compilation import resource_usage, triton_ir
 from ioaware.errors import UsageError
 from ioaware.machine import find_machine_or_file
 from ioaware.simulation.simulate import simulate
@@ -33,6 +35,23 @@ def machine(tmp_path: Path, capacity: int) -> str:
     hbm = f"[levels.hbm]\ncapacity_bytes = {1 << 50}\n"
     path.write_text(f'preset = "H200"\nsms = 1\n[levels.l2]\ncapacity_bytes = {capacity}\n{hbm}[l2_model]\n{model}\n')
     return str(path)
+
+
+def test_a_kernel_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resources and loads through the L1 come from one compilation."""
+    names: list[str] = []
+
+    class Counted(resource_usage._Lowering):
+        def prepared(self) -> Callable[[], resource_usage.Resources]:
+            names.append("lowered")
+            return super().prepared()
+
+    monkeypatch.setenv("IOAWARE_CACHE_DIR", "")
+    monkeypatch.setattr(resource_usage, "resource_cache", {})
+    monkeypatch.setattr(resource_usage, "_Lowering", Counted)
+    monkeypatch.setattr(triton_ir._triton, "compile", lambda *_, **__: names.append("compiled by Triton"))
+    found = ioaware.simulate("flash2", machine="H200", **SMALL)
+    assert names == ["lowered"] * len(found.launches)
 
 
 @pytest.mark.parametrize("case", ["flash1", "flash2", "standard"])
