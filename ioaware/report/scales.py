@@ -21,6 +21,8 @@ A few percent must not fill a panel.
 """
 WORD = 0.15
 """Approximate share of a panel's width that a curve's name takes."""
+NEAR = 0.35
+"""Share of a panel's width within which names of single points may overlap."""
 
 
 def limits(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
@@ -126,18 +128,27 @@ def _label(axis: Axis, value: float) -> str:
 
 
 def end_labels(cell: Cell, panel: Panel) -> list[tuple[float, float, str, str]]:
-    """Return (x, y, text, colour) of the curves' names.
+    """Return (x, y, text, colour) of the names of curves and of single points.
 
     They are spread apart where they would overlap.
 
-    A name is at its curve's end, to the right of points that would lie under it.
+    A curve's name is at its end, to the right of points that would lie under it. That of a single point is below it, where
+    no line through the point crosses it.
     """
     low, high = panel_limits(panel)
     left, right = cell_limits(cell)
-    ends = [(_place(panel.y, series.y[-1], low, high), series) for series in panel.series if series.label and series.y]
-    ends.sort(key=lambda end: end[0])
+    named = [series for series in panel.series if series.label and series.y]
+    ends = sorted(
+        ((_place(panel.y, series.y[-1], low, high), series) for series in named if len(series.y) > 1), key=lambda end: end[0]
+    )
     line = 0.085 / panel.height
-    apart = spread([end for end, _ in ends], line)
+    apart = list(zip(spread([end for end, _ in ends], line), (series for _, series in ends), strict=True))
+    for one in sorted((one for one in named if len(one.y) == 1), key=lambda one: -one.y[0]):
+        height, at = _place(panel.y, one.y[0], low, high) - 0.8 * line, _place(cell.x, one.x[0], left, right)
+        near = [other for other, series in apart if abs(_place(cell.x, series.x[-1], left, right) - at) < NEAR]
+        while any(abs(other - height) < line for other in near):
+            height -= 0.1 * line
+        apart.append((height, one))
     points = [
         (_place(cell.x, x, left, right), _place(panel.y, y, low, high), x)
         for series in panel.series
@@ -145,7 +156,7 @@ def end_labels(cell: Cell, panel: Panel) -> list[tuple[float, float, str, str]]:
         for x, y in zip(series.x, series.y, strict=True)
     ]
     labels: list[tuple[float, float, str, str]] = []
-    for height, (_, series) in zip(apart, ends, strict=True):
+    for height, series in apart:
         end = _place(cell.x, series.x[-1], left, right)
         beside = [x for across, up, x in points if end < across < end + WORD and abs(up - height) < 0.55 * line]
         text_y = low * (high / low) ** height if panel.y.log else low + height * (high - low)

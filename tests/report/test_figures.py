@@ -192,11 +192,11 @@ def test_many_gpus_cross_where_their_bytes_do() -> None:
     received, times, _ = (cell.panels[0] for cell in figure.cells)
     bytes_of = {one.name: dict(zip(one.x, one.y, strict=True)) for one in received.series}
     assert bytes_of["ring"][1024] > 5 * bytes_of["square"][1024]
-    assert max(bytes_of["all_to_all"]) == 64
+    assert max(bytes_of["all-to-all"]) == 64
     seconds = {one.name: dict(zip(one.x, one.y, strict=True)) for one in times.series}
-    assert seconds["ring"][256] < seconds["matmul"][256]
-    assert seconds["ring"][512] > seconds["matmul"][512]
-    assert all(seconds["square"][gpus] < seconds["matmul"][gpus] for gpus in seconds["square"])
+    assert seconds["ring"][256] < seconds["matmuls"][256]
+    assert seconds["ring"][512] > seconds["matmuls"][512]
+    assert all(seconds["square"][gpus] < seconds["matmuls"][gpus] for gpus in seconds["square"])
 
 
 def test_a_ring_leaves_nvlinks_slope_at_its_ridge() -> None:

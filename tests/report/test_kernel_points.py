@@ -88,26 +88,26 @@ def test_ceilings_are_those_of_the_units() -> None:
     figure = figure_of(*both(d=64), *both(d=128), *both(d=256, causal=True))
     assert [cell.title for cell in figure.cells] == ["d = 64, full", "d = 128, full", "d = 256, causal"]
     narrow, medium, wide = ({one.name: one for one in cell.panels[0].series} for cell in figure.cells)
-    assert "exponentials" not in narrow
-    assert "and exponentials" in " ".join(narrow["roof"].tags)
-    assert set(medium["exponentials"].y) == {EXPONENTIALS * 4 * 128.0}
-    assert set(wide["exponentials"].y) == {EXPONENTIALS * 4 * 256.0}
-    assert max(narrow["roof"].y) == max(wide["roof"].y) == TENSOR_FLOPS
-    assert narrow["in turn"].y[0] == TENSOR_FLOPS / 2
-    assert medium["in turn"].y[0] == pytest.approx(TENSOR_FLOPS * 2 / 3)
-    assert wide["in turn"].y[0] == pytest.approx(TENSOR_FLOPS * 4 / 5)
-    low = narrow["roof"]
+    assert "exponential units" not in narrow
+    assert "and exponentials" in " ".join(narrow["HBM and tensor cores"].tags)
+    assert set(medium["exponential units"].y) == {EXPONENTIALS * 4 * 128.0}
+    assert set(wide["exponential units"].y) == {EXPONENTIALS * 4 * 256.0}
+    assert max(narrow["HBM and tensor cores"].y) == max(wide["HBM and tensor cores"].y) == TENSOR_FLOPS
+    assert narrow["matmuls and exponentials one after the other"].y[0] == TENSOR_FLOPS / 2
+    assert medium["matmuls and exponentials one after the other"].y[0] == pytest.approx(TENSOR_FLOPS * 2 / 3)
+    assert wide["matmuls and exponentials one after the other"].y[0] == pytest.approx(TENSOR_FLOPS * 4 / 5)
+    low = narrow["HBM and tensor cores"]
     assert low.y[0] / low.x[0] == pytest.approx(2 * 3201e6 * 6016 / 8 / 2e9 / 132)
 
 
 def test_throttled_points_have_their_own_series_and_ends_are_labelled() -> None:
     figure = figure_of(*both(512), *both(4096), *both(16384, status="throttled"))
     series = {one.name: one for one in figure.cells[0].panels[0].series}
-    assert len(series["hopper measure"].x) == 2
-    assert len(series["hopper unstable"].x) == 1
-    assert (series["hopper path"].tags, series["hopper path"].label) == (("N=512", "", ""), "N=16Ki")
-    assert "status: throttled" in series["hopper unstable"].hover[0]
-    assert "reads 1.00200, writes 1.00000" in series["hopper measure"].hover[0]
+    assert len(series["hopper, measured"].x) == 2
+    assert len(series["hopper, throttled or unstable"].x) == 1
+    assert (series["hopper, path"].tags, series["hopper, path"].label) == (("N=512", "", ""), "N=16Ki")
+    assert "status: throttled" in series["hopper, throttled or unstable"].hover[0]
+    assert "reads 1.00200, writes 1.00000" in series["hopper, measured"].hover[0]
 
 
 def test_no_figure_without_points_or_for_a_gpu_whose_units_are_not_these() -> None:

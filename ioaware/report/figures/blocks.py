@@ -10,7 +10,7 @@ from collections import defaultdict
 from ioaware.display.units import bytes_text, size_text
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, series_of
 from ioaware.report.comparable_points import Point, Points
-from ioaware.report.figures.labels import Simulated, Value, describe, marks, replayed
+from ioaware.report.figures.labels import Simulated, Value, describe, marks, named, replayed
 from ioaware.report.style import ALGORITHMS
 
 FLASH = ("flash1", "flash2")
@@ -136,7 +136,7 @@ def _line(points: Points, own: list[Point], name: str) -> list[Series]:
     """
     by_block = {point.config.outer_block: point for point in own if point.source == "predict"}
     rows = [(float(size), by_block[size].requested_bytes, describe(points, by_block[size])) for size in sorted(by_block)]
-    return list(series_of(f"{name} predicted", name, "predict", rows, ALGORITHMS[name]))
+    return list(series_of(named(name, "predict"), name, "predict", rows, ALGORITHMS[name]))
 
 
 def _own_bound(point: Point) -> float | None:

@@ -12,6 +12,15 @@ from ioaware.report.style import ALGORITHMS
 from ioaware.simulation.accuracy import point_key
 
 BELOW_COMPULSORY = "HBM below compulsory: when the kernel ended, the rest of its writes was in the L2."
+WORDS: Mapping[Mark, str] = {
+    "predict": "predicted",
+    "trace": "traced",
+    "measure": "measured",
+    "unstable": "throttled or unstable",
+    "simulated curve": "simulated",
+    "path": "path",
+}
+"""Words for the sources of numbers in the names of series."""
 Value = Callable[[Point], float | None]
 Simulated = Mapping[str, int]
 """Simulated HBM bytes of all heads, by `point_key`."""
@@ -20,7 +29,12 @@ Simulated = Mapping[str, int]
 def curve(points: Points, config: Config, value: Value, *, mark: Mark = "predict", label: str = "") -> tuple[Series, ...]:
     """Return the closed form over N."""
     rows = [(point.seq_len, value(point), describe(points, point)) for point in points.along(config, "predict")]
-    return series_of(f"{config.algorithm} predicted", config.algorithm, mark, rows, label)
+    return series_of(named(config.algorithm, mark), config.algorithm, mark, rows, label)
+
+
+def named(algorithm: str, mark: Mark) -> str:
+    """Return the name of a series: its algorithm and the source of its numbers."""
+    return f"{ALGORITHMS.get(algorithm, algorithm)}, {WORDS[mark]}"
 
 
 def marks(points: Points, seen: Iterable[Point], x: Value, y: Value, *, label: str = "", timed: bool = False) -> list[Series]:
@@ -39,7 +53,7 @@ def marks(points: Points, seen: Iterable[Point], x: Value, y: Value, *, label: s
         series
         for mark, group in groups.items()
         for series in series_of(
-            f"{group[0].config.algorithm} {mark}" if group else mark,
+            named(group[0].config.algorithm, mark) if group else mark,
             group[0].config.algorithm if group else "neutral",
             mark,
             [(x(point), y(point), describe(points, point)) for point in group],
@@ -59,7 +73,7 @@ def replayed(seen: Iterable[Point], x: Value, simulated: Simulated, name: str) -
         said = f"{ALGORITHMS[name]}, simulated at N = {point.seq_len:,}\nHBM {bytes_text(moved)} per head"
         rows[x(point)] = (x(point), moved, said)
     return series_of(
-        f"{name} simulated", name, "simulated curve", [rows[place] for place in sorted(rows, key=lambda x: x or 0)]
+        named(name, "simulated curve"), name, "simulated curve", [rows[place] for place in sorted(rows, key=lambda x: x or 0)]
     )
 
 

@@ -100,8 +100,9 @@ def _roofs() -> list[Series]:
         ridge = peak / bytes_per_s
         places = (low, (low**3 * ridge) ** 0.25, ridge)
         tags = ("", f"{name} {significant(bytes_per_s / 1e12)} TB/s", "")
-        found.append(Series(name, "neutral", "ceiling", places, tuple(bytes_per_s * x / 1e12 for x in places), tags=tags))
+        rates = tuple(bytes_per_s * x / 1e12 for x in places)
+        found.append(Series(f"limit of {name}", "neutral", "ceiling", places, rates, tags=tags))
     start = peak / slopes["HBM"]
     middle, rate = (start * high) ** 0.5, peak / 1e12
     tags = ("", f"tensor cores {significant(rate)} TFLOP/s", "")
-    return [*found, Series("matmul", "neutral", "ceiling", (start, middle, high), (rate,) * 3, tags=tags)]
+    return [*found, Series("tensor cores", "neutral", "ceiling", (start, middle, high), (rate,) * 3, tags=tags)]

@@ -37,9 +37,9 @@ def many_gpus() -> Figure | None:
     times = _curves(found, lambda plan: plan.link_s * 1e9, time_text)
     held = _curves(found, lambda plan: plan.extra_bytes, bytes_text)
     matmul = [(float(p), _matmul_ns(p), f"matmuls on {p:,} GPUs: {time_text(_matmul_ns(p))}") for p in GPUS]
-    times = (*series_of("matmul", "neutral", "ceiling", matmul, "matmul"), *times)
+    times = (*series_of("matmuls", "neutral", "ceiling", matmul, "matmul"), *times)
     hbm = MACHINE.level("hbm").capacity_bytes
-    held = (*series_of("HBM", "neutral", "ceiling", [(float(p), hbm, bytes_text(hbm)) for p in GPUS], "HBM"), *held)
+    held = (*series_of("capacity of HBM", "neutral", "ceiling", [(float(p), hbm, bytes_text(hbm)) for p in GPUS], "HBM"), *held)
     return Figure(
         "many_gpus",
         "Attention over up to 1,024 GPUs, on paper",
@@ -77,7 +77,8 @@ def _curves(
     curves: list[Series] = []
     for method, plans in found.items():
         rows = [(float(p), float(value(plan)), _describe(method, p, plan, text(value(plan)))) for p, plan in plans]
-        curves += series_of(method, COLORS[method], "predict", rows, label=method.replace("_", "-"))
+        name = method.replace("_", "-")
+        curves += series_of(name, COLORS[method], "predict", rows, label=name)
     return tuple(curves)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ioaware.display.units import significant, size_text
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, series_of
 from ioaware.report.comparable_points import Point, Points, Slice
-from ioaware.report.figures.labels import describe, marks, point_flops, rate_tflops
+from ioaware.report.figures.labels import describe, marks, named, point_flops, rate_tflops
 from ioaware.report.style import ALGORITHMS
 
 RATE = Axis("rate (TFLOP/s)", "rate")
@@ -70,7 +70,7 @@ def _path(points: Points, seen: list[Point]) -> list[Series]:
     """
     rows = [(intensity(points, point), rate_tflops(points, point), describe(points, point)) for point in seen]
     name = seen[0].config.algorithm if seen else ""
-    drawn = series_of(f"{name} path", name, "path", rows, ALGORITHMS.get(name, name))
+    drawn = series_of(named(name, "path"), name, "path", rows, ALGORITHMS.get(name, name))
     known = [point.seq_len for point, (x, y, _) in zip(seen, rows, strict=True) if x is not None and y is not None]
     return [
         replace(series, tags=(f"N={size_text(known[0])}", *("" for _ in known[1:]))) if _long(series) else series
@@ -90,4 +90,4 @@ def _roof(roofs: Roofs, intensities: list[float]) -> tuple[Series, ...]:
     places = (low, (low * ridge**4) ** (1 / 5), ridge, high)
     rates = [min(roofs.peak_flops_per_s, roofs.hbm_bytes_per_s * x) / 1e12 for x in places]
     tags = ("", f"HBM {significant(roofs.hbm_bytes_per_s / 1e12)} TB/s", "", f"tensor cores {significant(rates[-1])} TFLOP/s")
-    return (Series("roof", "neutral", "ceiling", places, tuple(rates), tags=tags),)
+    return (Series(f"limits of {roofs.machine}", "neutral", "ceiling", places, tuple(rates), tags=tags),)

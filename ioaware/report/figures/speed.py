@@ -34,7 +34,7 @@ def _figure(what: Pass, records: Sequence[Record]) -> Figure | None:
     top = max(y for record in seen for y in (_ceiling(record), *_rates(record)) if y is not None)
     axis = Axis(f"{what} ({unit})", "rate", log=False, limits=(0.0, 1.06 * top))
     rounds = max(len(entry.times_ns) for entry in seen[0].entries)
-    cells = [_cell(title, group, axis) for title, group in _groups(seen)]
+    cells = [_cell(title, group, axis, ceiling) for title, group in _groups(seen)]
     return Figure(
         f"speed_{what}",
         f"Speed, {what}: every back end in one interleaved run",
@@ -64,10 +64,10 @@ def _many(count: int, what: str) -> str:
     return f"{count} {what}{'s' if count > 1 else ''}"
 
 
-def _cell(title: str, records: Sequence[Record], axis: Axis) -> Cell:
+def _cell(title: str, records: Sequence[Record], axis: Axis, ceiling: str) -> Cell:
     names = list(dict.fromkeys(entry.name for record in records for entry in record.entries if entry.status == "ok"))
     rows = [(float(_length(record)), _ceiling(record), "") for record in records]
-    series: list[Series] = list(series_of("ceiling", "neutral", "beside", rows))
+    series: list[Series] = list(series_of(f"{ceiling}, between them", "neutral", "beside", rows))
     for name in names:
         line = [
             (float(_length(record)), rate.median / 1e12, (rate.p25 / 1e12, rate.p75 / 1e12), _describe(record, entry))
@@ -76,7 +76,7 @@ def _cell(title: str, records: Sequence[Record], axis: Axis) -> Cell:
             for rate in [speed(record, entry)]
         ]
         series += series_of(f"{name} path", name, "path", [(x, y, said) for x, y, _, said in line], NAMES.get(name, name))
-        series += error_bars(f"{name} measure", name, "measure", line)
+        series += error_bars(NAMES.get(name, name), name, "measure", line)
     return Cell(title, CACHE if records[0].point.what == "decode" else LENGTH, (Panel(axis, tuple(series), 1.5),))
 
 

@@ -21,6 +21,7 @@ from ioaware.display.units import bytes_text, significant, size_text, time_text
 from ioaware.machine import PRESETS
 from ioaware.measurement.time_bounds import with_bounds, with_flops
 from ioaware.report.chart import Axis, Cell, Figure, Mark, Panel, Series, series_of
+from ioaware.report.figures.labels import named
 from ioaware.report.figures.roofline import HBM_INTENSITY
 from ioaware.report.kernel_points import Pair
 
@@ -69,7 +70,7 @@ def _cell(head_dim: int, causal: bool, seen: Sequence[Pair]) -> Cell:
 def _marks(mark: Mark, seen: Sequence[Pair]) -> tuple[Series, ...]:
     """Return the points, and a path labelled with the smallest and the largest N."""
     rows = [(pair.intensity, pair.flops_per_clock_and_sm, _describe(pair)) for pair in seen]
-    drawn = series_of(f"hopper {mark}", "hopper", mark, rows)
+    drawn = series_of(named("hopper", mark), "hopper", mark, rows)
     if mark != "path" or not drawn:
         return drawn
     lengths = [int(pair.params["seq_len"] or 0) for pair in seen]
@@ -92,12 +93,15 @@ def _roofs(head_dim: int, seen: Sequence[Pair]) -> tuple[Series, ...]:
     slope = tuple(min(float(TENSOR_FLOPS), per_clock * x) for x in places)
     flat = f"tensor cores {TENSOR_FLOPS:,}" + (" and exponentials" if exponentials == TENSOR_FLOPS else "")
     hbm = f"HBM {significant(bandwidth / 1e12)} TB/s"
-    found = [Series("roof", "neutral", "ceiling", places, slope, tags=("", hbm, "", flat, ""))]
+    found = [Series("HBM and tensor cores", "neutral", "ceiling", places, slope, tags=("", hbm, "", flat, ""))]
     if exponentials > TENSOR_FLOPS:
         tags = ("", f"exponentials {exponentials:,.0f}", "")
-        found.append(Series("exponentials", "neutral", "ceiling", (ridge, middle, high), (exponentials,) * 3, tags=tags))
+        found.append(Series("exponential units", "neutral", "ceiling", (ridge, middle, high), (exponentials,) * 3, tags=tags))
     in_turn = 1 / (1 / TENSOR_FLOPS + 1 / exponentials)
-    return (*found, Series("in turn", "neutral", "in turn", (ridge, high), (in_turn, in_turn)))
+    return (
+        *found,
+        Series("matmuls and exponentials one after the other", "neutral", "in turn", (ridge, high), (in_turn, in_turn)),
+    )
 
 
 def _describe(pair: Pair) -> str:

@@ -6,7 +6,7 @@ Its figures and their data are in it, PNGs beside it, and a policy against every
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,13 @@ from typing import Any
 from ioaware import __version__
 from ioaware._atomic_file import atomic_write, make_directory
 from ioaware.display.text import clean
-from ioaware.report import style
-from ioaware.report.chart import Cell, Figure, Mark, Series
+from ioaware.report.chart import Cell, Figure
 from ioaware.report.inline_text import digest, json_block, template_text, theme
 from ioaware.report.pages.figure_data import figure_data, packed
 from ioaware.report.pages.figure_set import Shown
 from ioaware.report.svg.bars import BarFigure, draw_bars
 from ioaware.report.svg.elements import Drawing, tiled
+from ioaware.report.svg.legend import Item, heading, legend
 from ioaware.report.svg.plot import NARROW, THIRD, WIDE, draw_cell
 from ioaware.report.svg.rasterise import check_rasteriser, png_of
 
@@ -54,8 +54,7 @@ def write_document(document: Document, folder: Path) -> Path:
     page = render(document)
     make_directory(folder)
     for shown in document.figures:
-        drawings = [wide for wide, _ in _drawings(shown.figure)]
-        _write(folder / f"{shown.figure.name}.png", png_of(tiled(drawings, _columns(shown.figure))))
+        _write(folder / f"{shown.figure.name}.png", png_of(_picture(shown.figure)))
     _write(folder / PAGE, page.encode())
     return folder / PAGE
 
@@ -113,7 +112,7 @@ def _figure(shown: Shown, *, with_png: bool) -> dict[str, Any]:
         "command": clean(shown.command, 2000),
         "png": f"{figure.name}.png" if with_png else "",
         "kind": "bars" if isinstance(figure, BarFigure) else "plot",
-        "legend": [] if isinstance(figure, BarFigure) else list(legend(figure)),
+        "legend": _legend(figure),
         "pairs": [(wide.svg, narrow.svg) for wide, narrow in _drawings(figure)],
         "columns": _columns(figure),
     }
@@ -121,6 +120,16 @@ def _figure(shown: Shown, *, with_png: bool) -> dict[str, Any]:
 
 def _columns(figure: Figure | BarFigure) -> int:
     return 1 if isinstance(figure, BarFigure) else max(1, min(figure.columns, len(figure.cells), 3))
+
+
+def _picture(figure: Figure | BarFigure) -> Drawing:
+    """Return a figure for a PNG: its title, its legend and its cells."""
+    cells = tiled([wide for wide, _ in _drawings(figure)], _columns(figure))
+    return tiled([heading(figure.title, _legend(figure), cells.width), cells])
+
+
+def _legend(figure: Figure | BarFigure) -> list[Item]:
+    return [] if isinstance(figure, BarFigure) else legend(figure)
 
 
 def _drawings(figure: Figure | BarFigure) -> list[tuple[Drawing, Drawing]]:
@@ -137,49 +146,6 @@ def _drawings(figure: Figure | BarFigure) -> list[tuple[Drawing, Drawing]]:
 def _described(figure: Figure, cell: Cell) -> str:
     series = {one.name: None for panel in cell.panels for one in panel.series}
     return clean(f"{figure.title}, over {cell.x.label}: {', '.join(series)}")
-
-
-def legend(figure: Figure) -> Iterator[dict[str, Any]]:
-    """Yield each distinct series of a figure with its colour and form.
-
-    Of many, the colours first and then the forms.
-    """
-    series = [one for cell in figure.cells for panel in cell.panels for one in panel.series if one.mark != "path"]
-    found: dict[str, Series] = {}
-    for one in series:
-        found.setdefault(one.name, one)
-    if len(found) <= MOST_NAMES:
-        yield from (_item(name, one.color, one.mark, [name], dot=len(one.x) == 1) for name, one in found.items())
-        return
-    every = [one for cell in figure.cells for panel in cell.panels for one in panel.series]
-    colors = {one.color: one.label for one in reversed(every) if one.label}
-    for color, label in reversed(colors.items()):
-        yield _item(label, color, "measure", [one.name for one in every if one.color == color])
-    for mark in style.legend(figure.marks - {"path"}):
-        yield _item(style.FORMS[mark].meaning, "ink", mark, [one.name for one in every if one.mark == mark])
-
-
-MOST_NAMES = 6
-"""Most series of which a legend names each.
-
-Figures with more have one colour and one form for each of two properties.
-"""
-
-
-def _item(name: str, color: str, mark: Mark, series: Iterable[str], *, dot: bool = False) -> dict[str, Any]:
-    """Return an item of a legend.
-
-    `series` are the names of the series that it shows and hides.
-    """
-    form = style.FORMS[mark]
-    return {
-        "name": clean(name),
-        "series": list(dict.fromkeys(map(clean, series))),
-        "color": style.token(color),
-        "dash": form.dash,
-        "marker": form.marker or ("circle" if dot else ""),
-        "filled": form.filled,
-    }
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -60,7 +60,7 @@ def side_by_side(found: Findings) -> BarFigure:
         bars.append(Bar(f"HBM, simulated on {found.machine.name}", found.hbm_bytes, shown, HBM, interval))
     bars.append(Bar("compulsory: inputs and outputs once", found.compulsory_bytes, bytes_text(found.compulsory_bytes), FLOOR))
     if found.lower_bound_bytes is not None and found.lower_bound_bytes != found.compulsory_bytes:
-        bars.append(Bar("lower bound of the problem", found.lower_bound_bytes, bytes_text(found.lower_bound_bytes), "neutral"))
+        bars.append(Bar("lower bound on requested", found.lower_bound_bytes, bytes_text(found.lower_bound_bytes), "neutral"))
     caption = "Requested bytes pass between the L2 and the SMs. What the L2 does not hold passes to HBM. "
     caption += "The whisker is the range over what is unknown of the L2. " if found.simulated else ""
     caption += f"Not simulated: {found.why_not_simulated}. " if found.why_not_simulated else ""

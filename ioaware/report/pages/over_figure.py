@@ -15,7 +15,7 @@ from ioaware.result import Timing
 
 BYTES = Axis("bytes", "bytes")
 DEVIATION = Axis("measured ÷ derived", "ratio", log=False)
-TIME = Axis("time (ns)", "time")
+TIME = Axis("time (s)", "time")
 REQUESTED, SECTORS, HBM, FLOOR = "flash1", "other", "standard", "flash2"
 """Colours of the quantities."""
 
@@ -65,7 +65,7 @@ def _over(found: Findings, one: Curve) -> Cell:
         *(line("sectors", SECTORS, "derive", [point.sector_bytes for point in rows]) if differs else ()),
         *line("leading term", REQUESTED, "leading", [point.leading_bytes for point in rows]),
         *line("compulsory", FLOOR, "compulsory", [point.compulsory_bytes for point in rows]),
-        *line("lower bound", "neutral", "bound", [_apart(point) for point in rows]),
+        *line("lower bound on requested", "neutral", "bound", [_apart(point) for point in rows]),
         *_measured(found, name),
         *_simulated(found, one),
     )

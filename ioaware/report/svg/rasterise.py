@@ -20,6 +20,8 @@ Wide pictures are wider than `WIDE` units, and so have enough pixels.
 FORMS = """
 text { font-family: "DejaVu Sans"; font-size: 10.5px; fill: %(muted)s; }
 text.name { fill: %(ink)s; } text.end, text.title { font-weight: bold; }
+text.heading { font-size: 13px; font-weight: bold; fill: %(ink)s; }
+text.end { paint-order: stroke; stroke: %(paper)s; stroke-width: 3px; stroke-linejoin: round; }
 text.tag { font-weight: normal; } text.value { fill: %(ink)s; }
 .grid { stroke: %(grid)s; fill: none; } .frame, .guide { stroke: %(muted)s; fill: none; }
 .line { fill: none; stroke-linejoin: round; } .mark { fill: none; }
