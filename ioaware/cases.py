@@ -34,13 +34,15 @@ SPARSE_PARAMS = (
 UNMASKED_PARAMS = tuple(param for param in ATTENTION_PARAMS if param.name != "causal")
 SQUARE_PARAMS = tuple(param for param in ATTENTION_PARAMS if param.name != "block_n")
 DECODER_PARAMS = (
-    *(
-        replace(param, minimum=16) if param.name == "head_dim" else param  # LayerNorm of a few elements has no gradient left
-        for param in UNMASKED_PARAMS
-    ),
+    *UNMASKED_PARAMS,
     Param("dropout_percent", "int", 10, "weights that dropout zeroes, in percent", minimum=0, maximum=99),
 )
-ROWWISE_PARAMS = tuple(param for param in ATTENTION_PARAMS if param.name not in ("block_m", "sram_elements"))
+DECODER_BACKWARD_PARAMS = tuple(
+    replace(param, minimum=16) if param.name == "head_dim" else param  # LayerNorm of a few elements has no gradient left
+    for param in DECODER_PARAMS
+)
+ROWWISE_PARAMS = tuple(param for param in ATTENTION_PARAMS if param.name != "block_m")
+Outer = Literal["q", "kv", "row", "square"]
 
 
 def _attribute(path: str) -> Any:
@@ -50,11 +52,7 @@ def _attribute(path: str) -> Any:
 
 
 def _attention_values(params: Mapping[str, ParamValue]) -> dict[str, int]:
-    """Return the values of the attention formulas' symbols.
-
-    With `sram_elements` M the blocks follow the paper: B_c = ceil(M/4d), B_r = min(B_c, d) (Algorithm 1, line 1).
-    FlashAttention-2 swaps its loops, and with them the roles of the two blocks.
-    """
+    """Return the values of the attention formulas' symbols."""
     values = {name: value for name, value in params.items() if isinstance(value, int)}
     kv_len = values.get("kv_len", values["seq_len"])
     return {
@@ -71,12 +69,32 @@ def _attention_values(params: Mapping[str, ParamValue]) -> dict[str, int]:
     }
 
 
+def _with_blocks(given: Mapping[str, ParamValue], outer: Outer) -> dict[str, ParamValue]:
+    """Return the parameters with the blocks of M = `sram_elements`, if that is given.
+
+    The blocks follow the paper: B_c = ceil(M/4d), B_r = min(B_c, d) (Algorithm 1, line 1). Where Q's loop is outside, as in
+    FlashAttention-2, the blocks swap their roles too. One row has no B_r, and square tiles are of floor(sqrt(M/4)).
+    """
+    memory, head_dim = given.get("sram_elements"), given["head_dim"]
+    if not isinstance(memory, int) or not isinstance(head_dim, int):
+        return dict(given)
+    large = -(-memory // (4 * head_dim))
+    small = min(large, head_dim)
+    blocks: Mapping[str, int] = {
+        "q": {"block_m": large, "block_n": small},
+        "kv": {"block_m": small, "block_n": large},
+        "row": {"block_n": large},
+        "square": {"block_m": math.isqrt(memory // 4)},
+    }[outer]
+    return {**given, **blocks}
+
+
 def _attention(
     name: str,
     title: str,
     paper: str,
     *,
-    outer: Literal["q", "kv", "square"],
+    outer: Outer,
     counts: str | None = None,
     work: str = "ioaware.kernels.attention.references.work:attention_work",
     family: str = "theorem 2",
@@ -84,29 +102,18 @@ def _attention(
 ) -> Case:
     """Return a case of attention.
 
-    `outer` is the tensor of the outer loop, "q" or "kv"; M sets its block first. "square" sets equal blocks. `counts` is
+    `outer` is the tensor of the outer loop, whose block M sets first, a "row" of Q, or "square" for equal blocks. `counts` is
     module:function in ioaware.analysis.theory.counts. `work` is called with the name and the parameters.
     """
 
-    def sized(given: Mapping[str, ParamValue]) -> dict[str, ParamValue]:
-        memory, head_dim = given.get("sram_elements"), given["head_dim"]
-        if not isinstance(memory, int) or not isinstance(head_dim, int):
-            return dict(given)
-        if outer == "square":
-            return {**given, "block_m": math.isqrt(memory // 4)}
-        large = -(-memory // (4 * head_dim))
-        small = min(large, head_dim)
-        block_m, block_n = (small, large) if outer == "kv" else (large, small)
-        return {**given, "block_m": block_m, "block_n": block_n}
-
     def build(*, device: str, **given: ParamValue) -> Work:
-        return _attribute(work)(name, device=device, **sized(given))
+        return _attribute(work)(name, device=device, **_with_blocks(given, outer))
 
     def closed_form(causal: bool) -> Counts:
         return _attribute(f"ioaware.analysis.theory.counts.{counts or f'{name}:counts'}")(causal)
 
     def values(given: Mapping[str, ParamValue]) -> dict[str, int]:
-        return _attention_values(sized(given))
+        return _attention_values(_with_blocks(given, outer))
 
     return Case(name, title, paper, params, build, closed_form, values, family)
 
@@ -114,7 +121,7 @@ def _attention(
 GROUPED_PARAMS = (
     *ATTENTION_PARAMS[:2],
     Param("kv_heads", "int", None, "key heads, which divide heads; heads unless given", maximum=2**16),
-    *(STANDARD_PARAMS[name] for name in ("seq_len", "kv_len", "head_dim", "dtype", "causal", "block_m", "block_n")),
+    *ATTENTION_PARAMS[2:],
 )
 SPLITS = Param("splits", "int", 8, "parts of the keys", minimum=2, maximum=1024)
 
@@ -127,7 +134,7 @@ def _grouped(name: str, title: str, paper: str, counts: str, *, family: str = "g
     packed = name.endswith("packed")
 
     def resolved(given: Mapping[str, ParamValue]) -> dict[str, Any]:
-        integers: dict[str, Any] = dict(given)
+        integers: dict[str, Any] = _with_blocks(given, "kv" if name.endswith("bwd") else "q")
         integers["kv_heads"] = integers["kv_heads"] or integers["heads"]
         integers["kv_len"] = integers["kv_len"] or integers["seq_len"]
         if integers["heads"] % integers["kv_heads"]:
@@ -303,7 +310,7 @@ CASES: Mapping[str, Case] = {
             "online_rowwise",
             "Attention of one row in two passes of online softmax, logits in HBM",
             ROWWISE,
-            outer="q",
+            outer="row",
             counts="rowwise:online",
             family="rowwise",
             params=ROWWISE_PARAMS,
@@ -312,7 +319,7 @@ CASES: Mapping[str, Case] = {
             "flash_rowwise",
             "Attention of one row in one pass over the keys",
             ROWWISE,
-            outer="q",
+            outer="row",
             counts="rowwise:flash",
             family="rowwise",
             params=ROWWISE_PARAMS,
@@ -326,7 +333,7 @@ CASES: Mapping[str, Case] = {
                 counts=f"decoder:{'backward' if direction else 'counts'}",
                 work="ioaware.kernels.decoder.work:decoder_work",
                 family="decoder",
-                params=DECODER_PARAMS,
+                params=DECODER_BACKWARD_PARAMS if direction else DECODER_PARAMS,
             )
             for order, words, paper in (
                 ("", "", f"{FA1}, Algorithm 2, and a pre-LayerNorm decoder"),
@@ -352,7 +359,7 @@ CASES: Mapping[str, Case] = {
             counts="decoder:backward_steps",
             work="ioaware.kernels.decoder.work:decoder_work",
             family="decoder",
-            params=DECODER_PARAMS,
+            params=DECODER_BACKWARD_PARAMS,
         ),
         _softmax("softmax_eager", "Softmax as five kernels: 8 G accesses for G elements, and 4 a row", "eager"),
         _softmax("softmax_materialised", "Softmax with exponentials kept in HBM: 6 G", "materialised"),

@@ -183,7 +183,7 @@ def test_softmax_derived_equals_predicted(case: str) -> None:
     assert_derived(case, params, {"rows": range(2, 5000), "cols": range(513, 1024)})
 
 
-@pytest.mark.parametrize("case", [*BACKWARD, "square_tiling", "block_sparse", "chunked"])
+@pytest.mark.parametrize("case", [*BACKWARD, *GROUPED_CASES, "square_tiling", "block_sparse", "chunked", "flash_rowwise"])
 def test_blocks_set_from_on_chip_memory(case: str) -> None:
     assert_agreement(case, {"seq_len": 70, "head_dim": 16, "sram_elements": 1500, "dtype": "float32"})
 

@@ -27,8 +27,11 @@ def small(name: str) -> dict[str, Any]:
     """Return toy parameters of a case, with blocks from M if it has M."""
     names = {param.name for param in CASES[name].params}
     dropped = {"block_m", "block_n"} if "sram_elements" in names else set[str]()
-    least = {"head_dim": 16, "sram_elements": 160} if name.startswith("decoder") else {}  # the smallest LayerNorm
-    return {key: value for key, value in {**SMALL, **least}.items() if key in names - dropped}
+    return {key: value for key, value in SMALL.items() if key in names - dropped}
+
+
+def test_every_forward_case_of_attention_takes_m() -> None:
+    assert all("sram_elements" in small(name) for name in FORWARD if not name.startswith("softmax"))
 
 
 def moves(walk: Walk, step: int) -> list[str]:

@@ -30,14 +30,16 @@ def grouped_work(
     block_m: int,
     block_n: int,
     splits: int = 1,
+    sram_elements: int | None = None,
     scale: float | None = None,
 ) -> Work:
     """Return the work of the grouped kernel of that name.
 
     Names that end in packed pack the rows of a group.
 
-    scale is 1/sqrt(head_dim) unless given, which a backward pass is not.
+    scale is 1/sqrt(head_dim) unless given, which a backward pass is not; sram_elements has set the blocks.
     """
+    del sram_elements
     element = getattr(torch, dtype)
     q, _, _ = attention_inputs(batch, heads, seq_len, 1, head_dim, dtype=element, device=device)
     _, k, v = attention_inputs(batch, kv_heads, 1, kv_len, head_dim, dtype=element, device=device, seed=1)
