@@ -102,10 +102,21 @@ def _addptr(run: RunState, operation: Operation) -> Value:
 
 
 def _compare(run: RunState, operation: Operation) -> Value:
+    predicate = operation.text.split(",")[0].strip()
     a, b = (run.value(name) for name in operation.operands)
+    if isinstance(a, Pointer) or isinstance(b, Pointer):
+        return _is_null(predicate, a, b)
     if not is_array(a) or not is_array(b):
         return None
-    return compare(operation.text.split(",")[0].strip(), a, b, parse_type(operation.types).element)
+    return compare(predicate, a, b, parse_type(operation.types).element)
+
+
+def _is_null(predicate: str, a: Value, b: Value) -> Value:
+    """Compare an address with zero, which no tensor begins at; None for any other comparison."""
+    other = b if isinstance(a, Pointer) else a
+    if predicate not in ("eq", "ne") or not is_array(other) or other.any():
+        return None
+    return np.full((1,) * max(1, other.ndim), predicate == "ne")
 
 
 def _select(run: RunState, operation: Operation) -> Value:
@@ -137,6 +148,7 @@ RULES: Mapping[str, Rule] = {
     "tt.splat": _splat,
     "tt.broadcast": _same,
     "tt.bitcast": _same,
+    "tt.ptr_to_int": _same,
     "tt.expand_dims": _expand,
     "tt.unsplat": _unsplat,
     "tt.reshape": _reshape,

@@ -95,6 +95,15 @@ def test_a_barrier_moves_nothing(wait: str) -> None:
     assert moved.read_bytes == 3 * 4 + 7 * 4
 
 
+@pytest.mark.parametrize(("predicate", "read"), [("ne", 3 * 4 + 7 * 4), ("eq", 3 * 4)])
+@pytest.mark.parametrize("operands", ["%at, %zero", "%zero, %at"])
+def test_no_tensor_begins_at_address_zero(predicate: str, operands: str, read: int) -> None:
+    """`if pointer:` in a kernel compares the address with zero."""
+    body = "%zero = arith.constant 0 : i64\n    %at = tt.ptr_to_int %x : !tt.ptr<f32> -> i64\n"
+    body += f"    %is = arith.cmpi {predicate}, {operands} : i64\n    scf.if %is {{\n    {LOOP}\n    }}"
+    assert execute(IR.replace("BODY", body), ARGUMENTS, (3, 1, 1), {"n": np.array([2, 0, 5])}).read_bytes == read
+
+
 @pytest.mark.parametrize(
     ("body", "data", "why"),
     [
@@ -103,6 +112,8 @@ def test_a_barrier_moves_nothing(wait: str) -> None:
         (f"tt.store %a, %c0 : !tt.ptr<i32>\n    %again = tt.load %a : !tt.ptr<i32>\n    {LOOP.replace('%end', '%again')}",
          {"n": np.array([2, 0, 5])}, "a loop bound depends"),
         ("%q = tt.int_to_ptr %p : i32 -> !tt.ptr<f32>\n    %v = tt.load %q : !tt.ptr<f32>", {}, "the address of tt.load"),
+        ("%n1 = tt.ptr_to_int %x : !tt.ptr<f32> -> i32\n    %is = arith.cmpi ne, %n1, %c1 : i32\n"
+         f"    scf.if %is {{\n    {LOOP}\n    }}", {"n": np.array([2, 0, 5])}, "a branch depends"),
         ("ttg.unheard_of %p : i32", {}, "no rule for ttg.unheard_of"),
         ("scf.index_switch %p {\n      tt.store %a, %c0 : !tt.ptr<i32>\n    } : i32", {}, "no rule for scf.index_switch"),
     ],
