@@ -13,6 +13,7 @@ from ioaware.analysis.ir.algebra.counterexamples import has_counterexample
 from ioaware.analysis.ir.algebra.poly import ONE, Atom, Extreme, Floor, Poly, poly
 from ioaware.analysis.ir.algebra.prover import nonnegative
 from ioaware.analysis.ir.algebra.sympy_bridge import to_sympy
+from ioaware.analysis.ir.decoded_indices import decoded
 
 EVERYWHERE = "at every size"
 
@@ -24,7 +25,7 @@ def when_beyond(touch: Touch, size_bytes: Poly) -> str | None:
     a mask, sample sizes must show that the access leaves its tensor: a proof may be missing where the mask is right. Of a mask
     with alternatives, as `a | b`, each is looked at by itself.
     """
-    found = [_when_beyond(part, size_bytes) for part in conjunctions(touch)]
+    found = [_when_beyond(part, size_bytes) for part in conjunctions(decoded(touch))]
     conditions = list(dict.fromkeys(one for one in found if one))
     return EVERYWHERE if EVERYWHERE in conditions else f"unless {' and '.join(conditions)}" if conditions else None
 

@@ -42,6 +42,20 @@ def rows_of_a_matrix(x, out, columns, B: tl.constexpr):
 
 
 @triton.jit
+def tile_of_a_head(x, out, n, heads, B: tl.constexpr, MASKED: tl.constexpr):
+    tiles = tl.cdiv(n, B)
+    pid = tl.program_id(0)
+    head = pid // tiles % heads
+    batch = pid // (tiles * heads)
+    at = pid % tiles * B + tl.arange(0, B)
+    row = (batch * heads + head) * n
+    if MASKED:
+        tl.store(out + row + at, tl.load(x + row + at, mask=at < n), mask=at < n)
+    else:
+        tl.store(out + row + at, tl.load(x + row + at))
+
+
+@triton.jit
 def too_wide(x, out, n, B: tl.constexpr, MORE: tl.constexpr):
     at = tl.program_id(0) * B + tl.arange(0, B)
     tl.store(out + at, tl.load(x + at, mask=at < n + MORE), mask=at < n)
@@ -121,6 +135,17 @@ def unmasked(n: int = 1024, device: str = "cuda") -> torch.Tensor:
     return out
 
 
+def decoded(batch: int = 3, heads: int = 2, n: int = 1024, masked: bool = False, device: str = "cuda") -> torch.Tensor:
+    x = torch.zeros(batch, heads, n, device=device)
+    out = torch.empty_like(x)
+    tile_of_a_head[(batch * heads * triton.cdiv(n, 256),)](x, out, n, heads, B=256, MASKED=masked)
+    return out
+
+
+def decoded_masked(batch: int = 3, heads: int = 2, n: int = 1000, device: str = "cuda") -> torch.Tensor:
+    return decoded(batch, heads, n, True, device)
+
+
 def masked(n: int = 1000, device: str = "cuda") -> torch.Tensor:
     x = torch.zeros(n, device=device)
     out = torch.empty_like(x)
@@ -161,6 +186,12 @@ def test_a_forgotten_mask_holds_for_multiples_of_the_block() -> None:
     for note, tensor in zip(sorted(beyond(unmasked)), ("x", "out"), strict=True):
         assert note.endswith(f"reaches beyond {tensor} unless n % 256 == 0")
         assert "test_memory_bounds.py:" in note
+
+
+def test_a_forgotten_mask_of_a_decoded_program_id() -> None:
+    for note, tensor in zip(sorted(beyond(decoded)), ("x", "out"), strict=True):
+        assert note.endswith(f"reaches beyond {tensor} unless n % 256 == 0")
+    assert not beyond(decoded_masked)
 
 
 def test_a_mask_or_space_after_the_view_needs_no_note() -> None:
