@@ -1,4 +1,7 @@
-"""Split indices that a kernel decodes, such as the tile of `pid % tiles` and the batch of `pid // tiles`."""
+"""Split the indices that a kernel decodes.
+
+Such are the tile `pid % tiles` and the batch `pid // tiles` of one program id.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,8 @@ MOST_SPLITS = 6
 def decoded(touch: Touch) -> Touch:
     """Return the access with one index for each digit that it takes of an index.
 
-    An index from 0 to k D - 1 that is used as floor(index / D) becomes D tens + ones. Both digits take all their values, each with
-    each of the other, so that the access reaches what it did.
+    An index from 0 to k D - 1 that is used as floor(index / D) becomes D tens + ones. The two take all pairs of their values, so
+    that the access reaches what it did.
     """
     for _ in range(MOST_SPLITS):
         truths = [scope.truth for scope in touch.scopes if isinstance(scope, Condition)]

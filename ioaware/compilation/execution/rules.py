@@ -112,7 +112,10 @@ def _compare(run: RunState, operation: Operation) -> Value:
 
 
 def _is_null(predicate: str, a: Value, b: Value) -> Value:
-    """Compare an address with zero, which no tensor begins at; None for any other comparison."""
+    """Compare an address with zero, where no tensor begins.
+
+    None for any other comparison.
+    """
     other = b if isinstance(a, Pointer) else a
     if predicate not in ("eq", "ne") or not is_array(other) or other.any():
         return None
