@@ -22,7 +22,7 @@ MOST_SPLITS = 6
 def decoded(touch: Touch) -> Touch:
     """Return the access with one index for each digit that it takes of an index.
 
-    An index from 0 to k D - 1 that is used as floor(index / D) becomes D tens + ones. The two take all pairs of their values, so
+    An index from 0 to k D - 1 that is used as floor(index / D) becomes D tens + ones. The two take all pairs of values, so
     that the access reaches what it did.
     """
     for _ in range(MOST_SPLITS):
