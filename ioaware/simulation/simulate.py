@@ -227,6 +227,7 @@ def _simulation(
         write_range,
         simulated.left_dirty_bytes,
         one.warps,
+        data_dependent=tuple(dict.fromkeys(access.tensor for access in replayed.data_dependent)),
     )
 
 
@@ -235,7 +236,8 @@ def _widen_ranges(
 ) -> tuple[Range, Range]:
     """Widen the ranges by a data-dependent access.
 
-    At least nothing of it is moved, at most all that it requests.
+    At least nothing of it is moved, at most every sector that it touches. Where data decide the sectors, each lane may touch
+    its own.
     """
     known, values = one.traffic.accesses[access.number], derived.values
     bytes_ = known.bytes.evaluate(values) if known.bytes.symbols <= values.keys() else None
@@ -247,6 +249,9 @@ def _widen_ranges(
         )
     lanes = int(bytes_) // known.element_bytes  # pyright: ignore[reportArgumentType]
     most = lanes * max(SECTOR_BYTES, known.element_bytes)
+    sectors = known.sectors
+    if sectors is not None and known.sectors_exact and sectors.symbols <= values.keys():
+        most = min(most, SECTOR_BYTES * int(sectors.evaluate(values)))  # pyright: ignore[reportArgumentType]
     if access.kind != "write":
         read = (read[0], None if read[1] is None else read[1] + most)
     if access.kind != "read":
@@ -336,6 +341,8 @@ def _notes(
     ]
     if every > 1:
         notes.append(f"1 of {every} lines of the L2 is replayed, in a cache as much smaller: HBM bytes are estimated")
+    if by_data := dict.fromkeys(tensor for one in simulations for tensor in one.data_dependent):
+        notes.append(f"data decide where {', '.join(by_data)} are accessed: those bytes are in the ranges alone")
     for name, number, (low, high) in (("reads", reads, ranges[0]), ("writes", writes, ranges[1])):
         if high is None or high - low > SENSITIVE * max(number, 1):
             most = "any number" if high is None else f"{high}"

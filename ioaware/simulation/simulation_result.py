@@ -74,6 +74,8 @@ class LaunchSimulation:
     """What the L1s serve; None where it is not known."""
     usable_l2_bytes: int = 0
     """Bytes that the L2 can hold of what all SMs read; 0 where it is not known."""
+    data_dependent: tuple[str, ...] = ()
+    """Tensors accessed where data decide: those bytes are in the ranges alone."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -106,6 +108,7 @@ class LaunchSimulation:
             "hbm_write_range_bytes": list(self.write_range),
             "left_dirty_bytes": self.left_dirty_bytes,
             **({"l1": {"accessed_bytes": self.l1.accessed_bytes, "served_bytes": self.l1.served_bytes}} if self.l1 else {}),
+            **({"data_dependent": list(self.data_dependent)} if self.data_dependent else {}),
             "tensors": tensors,
         }
 

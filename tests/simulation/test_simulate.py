@@ -133,8 +133,10 @@ def test_data_dependent_reads_are_a_range(tmp_path: Path) -> None:
     assert found.simulations[0] is not None
     low, high = found.simulations[0].read_range
     assert low == 256 * 4  # the indices
-    assert high == 256 * 4 + 256 * 64 * 32
+    assert high == 256 * 4 + 256 * 64 * 4  # a row is whole sectors
     assert any("uncertain" in note for note in found.notes)
+    assert found.simulations[0].data_dependent == ("x",)
+    assert any("data decide where x" in note for note in found.notes)
 
 
 GATHER = """

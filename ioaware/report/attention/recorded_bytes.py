@@ -19,7 +19,7 @@ from ioaware.machine.model import SECTOR_BYTES
 from ioaware.measurement.counters import l1_counters as l1
 from ioaware.prediction import predict
 from ioaware.report.kernel_points import pairs
-from ioaware.report.pages.findings import bounds_alone
+from ioaware.report.pages.known_hbm import bounds_alone
 from ioaware.result import BYTES_HOLD, Launch, Result
 from ioaware.simulation.accuracy import Accuracy, Prediction, point_key
 from ioaware.simulation.accuracy_record.counter_comparison import compare

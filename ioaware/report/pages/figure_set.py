@@ -47,8 +47,7 @@ def side_by_side(found: Findings) -> BarFigure:
     """Return requested, simulated, compulsory bytes and the lower bound as bars."""
     derived = found.derived
     requested = derived.requested.total_bytes if derived.requested else None
-    sides = (derived.requested.read_sector_bytes, derived.requested.write_sector_bytes) if derived.requested else (None,)
-    sectors = sum(side for side in sides if side is not None) if None not in sides else None
+    sectors = found.sector_bytes
     bars = [Bar("requested by the kernels", requested, _against(requested, found), REQUESTED)]
     if sectors is not None and sectors != requested:
         bars.append(Bar("requested, in whole 32-byte sectors", sectors, _against(sectors, found), SECTORS))

@@ -22,6 +22,7 @@ from ioaware.machine import Machine
 from ioaware.machine.time_bound import TimeBound, peak_dtype, time_bound
 from ioaware.measurement.time_bounds import with_flops
 from ioaware.prediction import predict
+from ioaware.report.pages.known_hbm import bounds_alone, hbm_range, known_hbm
 from ioaware.report.pages.over import Curve, Span, curve, sector_bytes_at, simulated_along, spans_of
 from ioaware.report.pages.shared_lines import NOT_COUNTED, SharedLines, shared_lines
 from ioaware.result import ParamValue, Result, Traffic
@@ -54,15 +55,6 @@ class Compared:
         if self.measured_bytes is None or not self.derived_bytes:
             return None
         return self.measured_bytes / self.derived_bytes - 1
-
-
-FAR_APART = 100
-"""Factor between the ends of a simulated range from which it says no number."""
-
-
-def bounds_alone(low: int, high: int | None) -> bool:
-    """Return whether a simulated range says no number, because data decide it."""
-    return high is None or high > FAR_APART * max(low, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +118,7 @@ class Findings:
     @property
     def hbm(self) -> Traffic | None:
         """Simulated traffic between HBM and the L2; None of bounds alone."""
-        known = self.simulated is not None and not bounds_alone(*self.hbm_range)
-        return self.simulated.hbm if known and self.simulated else None
+        return known_hbm(self.simulated)
 
     @property
     def launch_hbm(self) -> list[Traffic | None]:
@@ -141,7 +132,8 @@ class Findings:
         for launch, how in zip(self.simulated.launches, self.simulated.simulations, strict=True):
             high = (how.read_range[1], how.write_range[1]) if how else ()
             low = how.read_range[0] + how.write_range[0] if how else 0
-            vague = bounds_alone(low, None if None in high else sum(one or 0 for one in high))
+            most = None if None in high else sum(one or 0 for one in high)
+            vague = bounds_alone(low, most, data_dependent=bool(how and how.data_dependent))
             found.append(None if vague else launch.hbm)
         return found
 
@@ -171,10 +163,15 @@ class Findings:
     @property
     def hbm_range(self) -> tuple[int, int | None]:
         """Ends of the simulated range; the second is None where there is none."""
-        if self.simulated is None:
-            return 0, None
-        (reads, most_reads), (writes, most_writes) = self.simulated.read_range, self.simulated.write_range
-        return reads + writes, None if most_reads is None or most_writes is None else most_reads + most_writes
+        return hbm_range(self.simulated) if self.simulated else (0, None)
+
+    @property
+    def sector_bytes(self) -> int | None:
+        """Requested bytes in whole sectors; None where data decide them."""
+        sides = self.derived.requested
+        if sides is None or sides.read_sector_bytes is None or sides.write_sector_bytes is None:
+            return None
+        return sides.read_sector_bytes + sides.write_sector_bytes
 
     @property
     def compulsory_bytes(self) -> int | None:
@@ -199,10 +196,10 @@ class Findings:
     def simulated_bound(self) -> TimeBound:
         """The least time of these launches: FLOPs, requested and simulated bytes.
 
-        Requested bytes are those behind the L1.
+        Requested bytes are those behind the L1. Compulsory bytes pass HBM at least.
         """
         requested = self.simulated.requested if self.simulated else self.derived.requested
-        return self.bound(self.flops, requested and requested.moved_bytes, self.hbm)
+        return self.bound(self.flops, requested and requested.moved_bytes, self.hbm or self.derived.compulsory)
 
 
 def find(

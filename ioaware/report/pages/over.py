@@ -14,6 +14,7 @@ from ioaware.analysis.ir import Count
 from ioaware.derivation.derived import Derived
 from ioaware.display.time_limit import within
 from ioaware.errors import UsageError
+from ioaware.report.pages.known_hbm import known_hbm
 from ioaware.result import Traffic
 from ioaware.simulation.simulation_result import Simulated
 from ioaware.targets.target import compulsory_bytes
@@ -67,11 +68,10 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Simulated HBM bytes at one value of the parameter, and their range."""
+    """Simulated HBM bytes at one value of the parameter."""
 
     value: int
     hbm_bytes: int
-    interval: tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +182,9 @@ def _passed(value: int, simulate: Callable[[int], Simulated]) -> Passed | None:
         done = simulate(value)
     except UsageError:
         return None
-    moved = done.hbm.total_bytes if done.hbm else None
-    (reads, most_reads), (writes, most_writes) = done.read_range, done.write_range
-    interval = None if most_reads is None or most_writes is None else (reads + writes, most_reads + most_writes)
-    return None if moved is None else Passed(value, moved, interval)
+    hbm = known_hbm(done)
+    moved = hbm.total_bytes if hbm else None
+    return None if moved is None else Passed(value, moved)
 
 
 def sector_bytes_at(derived: Derived, point: Mapping[str, int]) -> int | None:

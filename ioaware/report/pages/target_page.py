@@ -106,7 +106,7 @@ def _headline(found: Findings) -> str:
         parts.append(f"; {bytes_text(found.hbm_bytes)} pass HBM on {found.machine.name}, by simulation")
     bound = found.simulated_bound
     if bound.time_ns:
-        parts.append(f", which takes at least {time_text(bound.time_ns)}, bound by {bound.binds}")
+        parts.append(f". They take at least {time_text(bound.time_ns)}, bound by {bound.binds}")
     return "".join(parts) + "." + _beside(derived)
 
 
@@ -166,10 +166,10 @@ def _sections(found: Findings) -> list[tuple[str, str]]:
 
 
 def _floors(found: Findings) -> Iterator[list[dict[str, Any]]]:
-    simulated = f", HBM bytes simulated on {found.machine.name}" if found.hbm_bytes is not None else ""
+    simulated = f"HBM bytes simulated on {found.machine.name}" if found.hbm_bytes is not None else "compulsory bytes at HBM"
     rows = (
         ("any kernel that does this work: compulsory bytes", found.work_bound),
-        (f"these launches: requested bytes{simulated}", found.simulated_bound),
+        (f"these launches: requested bytes, {simulated}", found.simulated_bound),
     )
     for name, bound in () if found.torch_alone else rows:
         yield [

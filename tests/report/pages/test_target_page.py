@@ -27,7 +27,7 @@ from ioaware.machine.time_bound import fastest_hbm
 from ioaware.report.inline_text import digest
 from ioaware.report.pages.document import PAGE, render, write_document
 from ioaware.report.pages.figure_set import launches
-from ioaware.report.pages.findings import Compared, Findings, bounds_alone
+from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.over import Span, curve
 from ioaware.report.pages.shared_lines import SharedBytes, SharedLines
 from ioaware.report.pages.target_page import target_page
@@ -172,13 +172,6 @@ def test_equal_launches_are_one_bar() -> None:
         (f"1. {one.kernel}, 3 launches", 3 * moved),
     ]
     assert "Equal launches are one bar." in figure.caption
-
-
-def test_bounds_alone_are_no_number() -> None:
-    assert bounds_alone(0, None)
-    assert bounds_alone(10, 1001)
-    assert not bounds_alone(10, 1000)
-    assert not bounds_alone(0, 0)
 
 
 def test_a_launch_that_the_l2_binds_says_so() -> None:

@@ -1,0 +1,46 @@
+"""Say when a simulation knows the bytes between HBM and the L2.
+
+Where data decide much of them, it knows their range alone.
+"""
+
+from __future__ import annotations
+
+from ioaware.result import Traffic
+from ioaware.simulation.simulation_result import Simulated
+
+FAR_APART = 100
+"""Factor between the ends of a simulated range from which it says no number."""
+DATA_DECIDE = 1.1
+"""The same factor of launches whose accesses depend on data.
+
+Their number leaves those accesses out.
+"""
+
+
+def bounds_alone(low: int, high: int | None, *, data_dependent: bool = False) -> bool:
+    """Return whether a simulated range says no number, because data decide it."""
+    return high is None or high > (DATA_DECIDE if data_dependent else FAR_APART) * max(low, 1)
+
+
+def hbm_range(simulated: Simulated) -> tuple[int, int | None]:
+    """Return the ends of the simulated range; the second is None where there is none.
+
+    No more than every requested sector passes HBM, where all sectors are known.
+    """
+    (reads, most_reads), (writes, most_writes) = simulated.read_range, simulated.write_range
+    low, requested = reads + writes, simulated.requested
+    if most_reads is None or most_writes is None:
+        return low, None
+    high = most_reads + most_writes
+    if requested and None not in (requested.read_sector_bytes, requested.write_sector_bytes):
+        least = (simulated.hbm and simulated.hbm.total_bytes) or low
+        high = max(low, least, min(high, requested.moved_bytes or high))
+    return low, high
+
+
+def known_hbm(simulated: Simulated | None) -> Traffic | None:
+    """Return the simulated traffic between HBM and the L2; None of bounds alone."""
+    if simulated is None:
+        return None
+    by_data = any(how.data_dependent for how in simulated.simulations if how)
+    return None if bounds_alone(*hbm_range(simulated), data_dependent=by_data) else simulated.hbm
