@@ -163,6 +163,7 @@ def _assemble(
     """Add up the launches into one result."""
     given = captured.validity.conditions if captured.validity else ()
     launches = [part.launch for part in parts if part.launch.origin == "triton"]
+    operators = [part for part in parts if part.launch.origin == "torch"]
     floor, floor_notes = compulsory_bytes(target.name, values), ()
     requested = total(launch.requested for launch in launches)
     if floor is None:
@@ -175,7 +176,7 @@ def _assemble(
         target=target.name,
         params=values,
         requested=_together(formulas, [launch.requested for launch in launches]),
-        assumed=_assumed([part for part in parts if part.launch.origin == "torch"]),
+        assumed=_assumed(operators),
         compulsory=floor,
         flops=_sum_known([launch.flops for launch in launches]),
         exact=bool(launches) and all(launch.exact for launch in launches) and not captured.is_example,
@@ -184,6 +185,7 @@ def _assemble(
         launches=tuple(part.launch for part in parts),
         environment=software_environment() | {"compiled_for": f"{gpu.backend}:{gpu.arch}"},
         formulas=formulas,
+        assumed_formulas=_assumed_formulas(operators),
         kernels=tuple(part.traffic for part in parts),
         files=tuple(event.file if isinstance(event, CapturedLaunch) else None for event in captured.events),
         symbols=captured.values,
@@ -201,9 +203,13 @@ def _is_below(requested: Traffic, floor: Traffic) -> bool:
 
 def _assumed(operators: Sequence[DerivedLaunch]) -> Traffic | None:
     """Return the total bytes of torch operators."""
-    if not operators:
-        return None
-    return _together(add_up([part.formulas for part in operators]), [part.launch.requested for part in operators])
+    formulas = _assumed_formulas(operators)
+    return formulas and _together(formulas, [part.launch.requested for part in operators])
+
+
+def _assumed_formulas(operators: Sequence[DerivedLaunch]) -> Formulas | None:
+    """Return the total formulas of torch operators; None where there are none."""
+    return add_up([part.formulas for part in operators]) if operators else None
 
 
 def _together(formulas: Formulas, parts: Sequence[Traffic | None]) -> Traffic | None:

@@ -28,6 +28,8 @@ class Derived(Result):
     """
 
     formulas: Formulas | None = None
+    assumed_formulas: Formulas | None = None
+    """Those of torch's own operators, which `formulas` leaves out."""
     kernels: tuple[KernelTraffic | None, ...] = ()
     files: tuple[str | None, ...] = ()
     """The source file of each launch's kernel.
@@ -148,6 +150,6 @@ class Derived(Result):
             data["formulas_exact"] = False
         if together := dict.fromkeys(limit for added in limits for limit in added):
             data["conditions"] = list(dict.fromkeys([*data.get("conditions", ()), *together]))
-        for name in ("formulas", "kernels", "files", "symbols", "holds", "validity", "data"):
+        for name in ("formulas", "assumed_formulas", "kernels", "files", "symbols", "holds", "validity", "data"):
             data.pop(name, None)
         return data

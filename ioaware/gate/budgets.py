@@ -21,7 +21,9 @@ BYTES: Mapping[str, tuple[str, ...]] = {
     "max_bytes": ("reads", "writes", "atomics"),
     "max_reads": ("reads",),
     "max_writes": ("writes",),
+    "max_torch_bytes": ("torch_reads", "torch_writes"),
 }
+"""The bytes that each budget limits: of kernels, or of torch's operators."""
 COUNTS = ("max_spills", "min_tma_loads")
 NAMES = (*BYTES, "vs_compulsory", *COUNTS)
 EXAMPLE = 'For example max_bytes="6*n", max_reads=1_000_000, vs_compulsory=1.05, max_spills=0, min_tma_loads=2.'
@@ -43,9 +45,9 @@ class Work:
     tma_loads: int | None
 
     def total(self, kinds: tuple[str, ...]) -> Any:
-        """Return the sum of these formulas."""
+        """Return the sum of these formulas; None where one is unknown."""
         first, *rest = (self.formulas[kind] for kind in kinds)
-        return sum(rest, first)
+        return None if None in (first, *rest) else sum(rest, first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,8 @@ def _against_compulsory(work: Work, limit: float) -> tuple[Verdict, str]:
 def _bytes(work: Work, moved: Any, limit: Any) -> tuple[Verdict, str]:
     import sympy
 
+    if moved is None:
+        return Verdict.INCOMPARABLE, "the bytes are not known"
     names = {str(symbol): symbol for symbol in moved.free_symbols}
     allowed: Any = sympy.Integer(limit) if type(limit) is int else read_formula(limit, {**_symbols(work.point), **names})
     value, most = value_at(moved, work.point), value_at(allowed, work.point)

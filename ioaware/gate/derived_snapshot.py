@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ioaware.gate.derived_work import admission_of, formulas_of
+from ioaware.gate.derived_work import admission_of, conditions_of, formulas_of, operator_formulas_of
 from ioaware.gate.formulas.formula_order import Point, value_at
 from ioaware.gate.kernel_facts import facts_of
 from ioaware.gate.row import Header, joined_hash
@@ -18,32 +18,42 @@ if TYPE_CHECKING:
     from ioaware.derivation.derived import Derived
 
 
+UNKNOWN = "unknown"
+"""Text of bytes that have no formula."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """A derivation as a snapshot has it.
 
-    `texts` are the formulas, `values` the bytes of each at each point.
+    `texts` are the formulas, `values` the bytes of each at each point, `where` the conditions under which the formulas hold.
     """
 
     texts: Mapping[str, str]
     values: tuple[tuple[Point, tuple[int | None, ...]], ...]
     facts: Mapping[str, int | None]
     header: Header
+    where: tuple[str, ...] = ()
 
 
 def recorded(derived: Derived) -> Recorded:
     """Return what a snapshot of this derivation records.
 
-    Atomics are part of it where there are any.
+    Atomics, and bytes of torch's own operators, are part of it where there are any.
     """
     from ioaware.analysis.formulas.printing import show
 
     formulas = formulas_of(derived)
     if formulas.get("atomics") == 0:
         del formulas["atomics"]
-    texts = {kind: show(expr) for kind, expr in formulas.items()}
-    values = tuple((point, tuple(value_at(expr, point) for expr in formulas.values())) for point in points_of(derived))
-    return Recorded(texts, values, facts_of(derived), header_of(derived))
+    formulas |= operator_formulas_of(derived)
+    texts = {kind: UNKNOWN if expr is None else show(expr) for kind, expr in formulas.items()}
+    values = tuple((point, tuple(_value(expr, point) for expr in formulas.values())) for point in points_of(derived))
+    return Recorded(texts, values, facts_of(derived), header_of(derived), conditions_of(derived))
+
+
+def _value(expr: Any, point: Point) -> int | None:
+    return None if expr is None else value_at(expr, point)
 
 
 def points_of(derived: Derived) -> tuple[Point, ...]:

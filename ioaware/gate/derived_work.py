@@ -16,12 +16,18 @@ if TYPE_CHECKING:
 
 
 def work_of(derived: Derived) -> Work:
-    """Return what budgets judge. Launches of torch's own operators are no part of it."""
+    """Return what budgets judge.
+
+    Only `max_torch_bytes` is about torch's own operators.
+    """
+    import sympy
+
     launches = [launch for launch in derived.launches if launch.origin == "triton"]
     spills = [launch.local_bytes for launch in launches]
     loads = [launch.tma_loads for launch in launches]
+    none = sympy.S.Zero
     return Work(
-        formulas=formulas_of(derived),
+        formulas={"torch_reads": none, "torch_writes": none} | formulas_of(derived) | operator_formulas_of(derived),
         point=dict(derived.values),
         admits=admission_of(derived),
         exact=derived.exact,
@@ -45,6 +51,28 @@ def formulas_of(derived: Derived) -> dict[str, Any]:
     if totals is None:
         return {}
     return {"reads": totals.read_bytes.expr, "writes": totals.write_bytes.expr, "atomics": totals.atomic_bytes.expr}
+
+
+def operator_formulas_of(derived: Derived) -> dict[str, Any]:
+    """Return the bytes of torch's own operators as expressions.
+
+    Kinds without any are left out. None stands for bytes that are unknown.
+    """
+    import sympy
+
+    totals, here = derived.assumed_formulas, derived.assumed
+    if totals is None or here is None:
+        return {}
+    formulas = {"torch_reads": totals.read_bytes.expr, "torch_writes": totals.write_bytes.expr}
+    if derived.exact_here_only:
+        counts = {"torch_reads": here.read_bytes, "torch_writes": here.write_bytes}
+        formulas = {kind: None if count is None else sympy.Integer(count) for kind, count in counts.items()}
+    return {kind: formula for kind, formula in formulas.items() if formula != 0}
+
+
+def conditions_of(derived: Derived) -> tuple[str, ...]:
+    """Return the conditions on sizes under which the formulas hold, as text."""
+    return tuple(map(str, derived.validity.conditions)) if derived.validity else ()
 
 
 def admission_of(derived: Derived) -> Callable[[Point], bool]:

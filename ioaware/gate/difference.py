@@ -11,7 +11,7 @@ from typing import Any
 
 from ioaware.gate.formulas.formula_names import admission, read_pair
 from ioaware.gate.formulas.formula_order import Comparison, Point, at_text, compare
-from ioaware.gate.row import FIELDS, RESOURCES, Row
+from ioaware.gate.row import FIELDS, OPERATORS, RESOURCES, Row
 from ioaware.gate.verdict import Verdict, worst
 
 SCHEMA = 1
@@ -20,6 +20,9 @@ MORE_IS_WORSE = {"local_bytes": True, "tma_loads": False, "tma_stores": False}
 
 The others are shown.
 """
+
+INT32 = " <= 2147483647"
+"""The end of a condition that an integer of 32 bits sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +96,22 @@ def _verdict(old: Row, new: Row, entries: tuple[Entry, ...], *, cross_toolchain:
     if old.header.toolchain != new.header.toolchain and not (cross_toolchain and verdict is Verdict.SAME):
         equal = "; nothing that is gated differs" if verdict is Verdict.SAME else ""
         return Verdict.INCOMPARABLE, f"the toolchain moved: {_moved(old, new)}{equal}"
-    if old.header == new.header and verdict is not Verdict.SAME:
+    of_kernels = worst(entry.verdict for entry in gated if entry.name not in OPERATORS)
+    if old.header == new.header and of_kernels is not Verdict.SAME:
         return Verdict.INCOMPARABLE, "the same IR, arguments and grids: ioaware derives them differently now"
+    if verdict.passes and (narrower := _narrower(old, new)):
+        return Verdict.UNSURE, f"the new formulas hold only where {narrower}"
     if verdict is Verdict.SAME:
         return verdict, "nothing that is gated differs"
     return verdict, next((f"{entry.name}: {entry.reason}" for entry in gated if entry.verdict is verdict), "")
+
+
+def _narrower(old: Row, new: Row) -> str:
+    """Return the conditions that the old formulas do not have.
+
+    Those on the largest integers of a GPU are left out.
+    """
+    return " and ".join(one for one in new.conditions if one not in old.conditions and not one.endswith(INT32))
 
 
 def _moved(old: Row, new: Row) -> str:
@@ -108,7 +122,8 @@ def _moved(old: Row, new: Row) -> str:
 def _entries(old: Row, new: Row) -> Iterator[Entry]:
     names = old.sizes | new.sizes
     conditions = dict.fromkeys((*old.conditions, *new.conditions))
-    for kind in FIELDS:
+    operators = [kind for kind in OPERATORS if (old.bytes[kind], new.bytes[kind]) != (0, 0)]
+    for kind in (*FIELDS, *operators):
         before, after = old.bytes[kind], new.bytes[kind]
         formulas = old.formulas.get(kind), new.formulas.get(kind)
         if formulas[0] is not None and formulas[1] is not None:

@@ -57,6 +57,7 @@ def _lines(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived
     for kind in dict.fromkeys((*snapshot.texts, *now.texts)):
         yield from _formula(kind, snapshot, now, found.comparisons.get(kind))
     yield from _sources(snapshot, now, found, derived)
+    yield from _operators(found, derived)
     yield from _floor(derived)
     if snapshot.header and snapshot.header != now.header:
         yield f"  made with   {snapshot.header}"
@@ -117,6 +118,21 @@ def _sources(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Deriv
     moving = _moving(derived, changed)
     exact = _fitting(moving, snapshot, now, changed) or _fitting_by_value(moving, found, changed, derived)
     yield from _listed(exact or moving, "largest" if not exact else "one of" if len(exact) > 1 else "from")
+
+
+def _operators(found: Judgement, derived: Derived) -> Iterator[str]:
+    """Yield torch's own operators, the largest first.
+
+    None where their total has not changed.
+    """
+    if all(one.verdict is Verdict.SAME for kind, one in found.comparisons.items() if kind.startswith("torch_")):
+        return
+    operators = [launch for launch in derived.launches if launch.origin == "torch"]
+    moving = [(one.requested.total_bytes or 0, one.kernel) for one in operators if one.requested]
+    label = "torch"
+    for moved, name in sorted(moving, key=lambda one: (-one[0], one[1]))[:MAX_LINES]:
+        yield f"  {label:<11} {name}: {moved:,} B"
+        label = ""
 
 
 def _moving(derived: Derived, kinds: Collection[str]) -> list[Any]:

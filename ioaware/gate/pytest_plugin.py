@@ -23,10 +23,11 @@ from ioaware.gate.source_edit import Edit, write_edits
 from ioaware.gate.traffic_fixture import Traffic
 
 MARKER = (
-    "traffic(max_bytes=, max_reads=, max_writes=, vs_compulsory=, max_spills=, min_tma_loads=, gpu=): budgets on what "
-    "`traffic(...)` derives in this test; no update of a snapshot raises them"
+    "traffic(max_bytes=, max_reads=, max_writes=, max_torch_bytes=, vs_compulsory=, max_spills=, min_tma_loads=, gpu=): "
+    "budgets on what `traffic(...)` derives in this test; no update of a snapshot raises them"
 )
 WROTE = "wrote"
+SESSION = "ioaware traffic session"
 _state = pytest.StashKey["_Session"]()
 _passed = pytest.StashKey[bool]()
 _calls = pytest.StashKey[TestCalls]()
@@ -71,6 +72,7 @@ class _Session:
         if self.config.getoption("--traffic-complete") and self.ledger is not None:
             missing = sorted(self.ledger.tests - (self._passed - self._failed))
             self._lines += [f"{test} did not run and pass, and {LEDGER} names it" for test in missing]
+        self._lines += self._unseen()
         try:
             self._lines += [] if self._lines or not self.mode else self._write()
         except (IoawareError, OSError) as error:
@@ -83,6 +85,17 @@ class _Session:
             self._lines.append(str(error))
         if any(not line.startswith(WROTE) for line in self._lines):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _unseen(self) -> list[str]:
+        """Return what pytest counts as no failure, and the gate does.
+
+        Why: a marker, a conftest or another plugin may turn a failure into something else, or replace the fixture.
+        """
+        hidden = sorted(self._shown.blocked - self._failed)
+        found = [f"{test}: its gate failed, and pytest does not count it as failed" for test in hidden]
+        gated = self.ledger.tests & (self._passed - self._failed) if self.ledger is not None else set[str]()
+        idle = sorted(gated - self._shown.tests)
+        return [*found, *(f"{test} passed without a gate, and {LEDGER} names it" for test in idle)]
 
     def _write(self) -> list[str]:
         edits, refused = _once(self.edits)
@@ -140,7 +153,8 @@ def pytest_configure(config: pytest.Config) -> None:
     except IoawareError as error:
         raise pytest.UsageError(str(error)) from error
     config.stash[_state] = _Session(config, mode, ledger, gpu)
-    config.pluginmanager.register(config.stash[_state], "ioaware traffic session")
+    if config.pluginmanager.register(config.stash[_state], SESSION) is None:
+        raise pytest.UsageError(f"the plugin {SESSION!r} is blocked (-p no:), and with it what fails a run")
     if config.getoption("--traffic-complete") and ledger is None:
         raise pytest.UsageError(f"--traffic-complete needs {config.rootpath / LEDGER}: run `ioaware coverage --write`")
 
@@ -176,6 +190,8 @@ def traffic(request: pytest.FixtureRequest) -> Generator[Traffic]:
 
     It is compared with a snapshot in the test.
     """
+    if not __debug__:
+        pytest.fail("traffic: python -O removes assertions, and with them the gate", pytrace=False)
     node: pytest.Item = request.node
     path, line, _ = node.location
     calls = node.stash[_calls] = TestCalls(node.nodeid, str(request.config.rootpath / path), (line or 0) + 1)

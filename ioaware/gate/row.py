@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from ioaware.errors import DataError
 
-KINDS = ("reads", "writes", "atomics", "read_sectors", "write_sectors")
 FIELDS: Mapping[str, str] = {
     "reads": "read_bytes",
     "writes": "write_bytes",
@@ -22,6 +21,11 @@ FIELDS: Mapping[str, str] = {
     "read_sectors": "read_sector_bytes",
     "write_sectors": "write_sector_bytes",
 }
+OPERATORS: Mapping[str, tuple[str, str]] = {
+    "torch reads": ("read_bytes", "read_formula"),
+    "torch writes": ("write_bytes", "write_formula"),
+}
+"""Bytes of torch's own operators, which a derivation has beside those of kernels."""
 RESOURCES: Mapping[str, str] = {
     "shared_bytes": "shared memory",
     "registers": "registers",
@@ -107,11 +111,18 @@ def _row(document: object) -> Row:
         raise ValueError("no launch")
     environment = _table(data["environment"])
     floor = _table(compulsory) if compulsory is not None else None
+    assumed = _table(data.get("assumed", {}))
+    moved: dict[str, int | None] = dict.fromkeys(OPERATORS, 0)
+    if assumed:
+        moved = {kind: _count(assumed, field) for kind, (field, _) in OPERATORS.items()}
+    if holds:
+        texts = assumed or {key: "0" for _, key in OPERATORS.values()}
+        formulas |= {kind: _text(texts[key]) for kind, (_, key) in OPERATORS.items() if key in texts}
     return Row(
         target=_text(data["target"]),
         params=_params(data.get("params", {})),
         exact=_truth_value(data["exact"]),
-        bytes={kind: _count(requested, field) for kind, field in FIELDS.items()},
+        bytes={kind: _count(requested, field) for kind, field in FIELDS.items()} | moved,
         formulas=formulas,
         resources={name: _largest(launches, name) for name in RESOURCES},
         compulsory=None if floor is None else sum(_required(floor, field) for field in ("read_bytes", "write_bytes")),

@@ -31,7 +31,10 @@ from ioaware.gate.verdict import Verdict, worst
 if TYPE_CHECKING:
     from ioaware.derivation.derived import Derived
 
-KINDS = ("reads", "writes", "atomics")
+OPERATORS = ("torch_reads", "torch_writes")
+"""Bytes of torch's own operators, which have no IR."""
+KINDS = ("reads", "writes", "atomics", *OPERATORS)
+AND = " and "
 HEADER = re.compile(r"triton ([^,\s]{1,40}), ((?:cuda|hip):[A-Za-z0-9]{1,20}), ir ([0-9a-z]{4,64})")
 POINT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([0-9]{1,18})")
 REMEDY = "Let pytest write it: --traffic=accept."
@@ -45,6 +48,8 @@ class Snapshot:
     values: tuple[tuple[Point, tuple[int, ...]], ...] = ()
     facts: Mapping[str, int] = field(default_factory=dict[str, int])
     header: Header | None = None
+    where: tuple[str, ...] | None = None
+    """The conditions of the formulas; None where a person has not written any."""
     budgets: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
@@ -72,7 +77,7 @@ def snapshot_of(**given: Any) -> Snapshot:
     if not given:
         return Snapshot({}, facts=facts, budgets=budgets)
     texts = {kind: given.pop(kind) for kind in KINDS if kind in given}
-    at, made_with = (given.pop(name, None) for name in ("at", "made_with"))
+    at, made_with, where = (given.pop(name, None) for name in ("at", "made_with", "where"))
     if given:
         raise UsageError(f"a snapshot has no argument {', '.join(sorted(given))}", REMEDY)
     for kind in ("reads", "writes"):
@@ -81,7 +86,8 @@ def snapshot_of(**given: Any) -> Snapshot:
     for kind, text in texts.items():
         if type(text) is not str or not text.strip():
             raise UsageError(f"{kind} of a snapshot is a formula in text, not {text!r}", REMEDY)
-    return Snapshot(texts, _values(at, len(texts)), facts, _header(made_with), budgets)
+    header = _header(made_with)
+    return Snapshot(texts, _values(at, len(texts)), facts, header, _conditions(where, header), budgets)
 
 
 def _values(at: object, count: int) -> tuple[tuple[Point, tuple[int, ...]], ...]:
@@ -115,6 +121,18 @@ def _header(text: object) -> Header | None:
     if match is None:
         raise UsageError(f"{text!r} does not say what made a snapshot", REMEDY)
     return Header(match[1], match[2], match[3])
+
+
+def _conditions(text: object, header: Header | None) -> tuple[str, ...] | None:
+    """Return the conditions of a snapshot.
+
+    One that pytest wrote has all; of one that a person wrote they may be unknown.
+    """
+    if text is None:
+        return () if header else None
+    if not isinstance(text, str) or not text.strip():
+        raise UsageError(f"`where` of a snapshot is conditions in text, not {text!r}", REMEDY)
+    return tuple(part.strip() for part in text.split(AND))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +205,9 @@ def _judged(snapshot: Snapshot, now: Recorded, comparisons: dict[str, Comparison
     kind = next(kind for kind, one in comparisons.items() if one.verdict is verdict)
     reason = f"{kind}: {comparisons[kind].reason}"
     equal_bytes = verdict is Verdict.SAME
+    if narrower := _narrower(snapshot, now):
+        reason = "; ".join([*([] if equal_bytes else [reason]), f"the formulas now hold only where {narrower}"])
+        verdict = worst([verdict, Verdict.UNSURE])
     if changed := _changed_facts(snapshot, now):
         reason = "; ".join([*([] if equal_bytes else [reason]), *(why for _, why in changed)])
         verdict = worst([verdict, *(one for one, _ in changed)])
@@ -195,9 +216,24 @@ def _judged(snapshot: Snapshot, now: Recorded, comparisons: dict[str, Comparison
         moved = f"the toolchain moved: {snapshot.header} -> {now.header}"
         equal = "; the formulas are proven equal (--traffic-cross-toolchain lets that pass)" if same else ""
         return Judgement(Verdict.INCOMPARABLE, moved + equal, comparisons)
-    if snapshot.header == now.header and not equal_bytes:
+    of_kernels = [one.verdict for kind, one in comparisons.items() if kind not in OPERATORS]
+    if snapshot.header == now.header and worst(of_kernels) is not Verdict.SAME:
         return Judgement(Verdict.INCOMPARABLE, "the same IR: ioaware derives it differently now", comparisons)
     return Judgement(verdict, reason, comparisons)
+
+
+def _narrower(snapshot: Snapshot, now: Recorded) -> str:
+    """Return the conditions that the snapshot lacks.
+
+    At sizes that break one, other bytes may move.
+    """
+    if snapshot.where is None:
+        return ""
+    return AND.join(one for one in _split(now.where) if one not in snapshot.where)
+
+
+def _split(conditions: tuple[str, ...]) -> list[str]:
+    return AND.join(conditions).split(AND) if conditions else []
 
 
 def _changed_facts(snapshot: Snapshot, now: Recorded) -> list[tuple[Verdict, str]]:

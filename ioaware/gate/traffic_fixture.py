@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -21,7 +22,7 @@ from ioaware.gate.budgets import NAMES, check_budgets
 from ioaware.gate.ci.outcome import MISSING, WRITTEN, Outcome
 from ioaware.gate.kernel_facts import FACTS
 from ioaware.gate.repository.gate_config import DEFAULT_GPU
-from ioaware.gate.snapshot import Snapshot, snapshot_of
+from ioaware.gate.snapshot import AND, Snapshot, snapshot_of
 from ioaware.gate.source_edit import Edit, Place, find_call, kept_arguments
 from ioaware.gate.symbolic_call import Sizes, SymbolicSize, SymbolicTensor, derive_call
 from ioaware.gate.verdict import Verdict, worst
@@ -128,7 +129,8 @@ class Traffic:
         """
         __tracebackhide__ = True
         derive = partial(derive_call, function, args, kwargs, dict(self._sizes.values), gpu=self._gpu)
-        derived = derive(machine_code="max_spills" in self._budgets)
+        with self._remembered():
+            derived = derive(machine_code="max_spills" in self._budgets)
         self.kernels |= kernels_of(derived, self._root)
         gated = Gated(self, derived, self._outcome(derived, sys._getframe(1)), derive)  # pyright: ignore[reportPrivateUsage]
         self.outcomes.append(gated.outcome)
@@ -145,10 +147,21 @@ class Traffic:
 
         Without formulas it is missing: `pytest --traffic=create` writes it.
         """
-        snapshot = snapshot_of(**given)
+        with self._remembered():
+            snapshot = snapshot_of(**given)
         expected = Expected(snapshot, find_call(sys._getframe(1)) if self._mode else None)  # pyright: ignore[reportPrivateUsage]
         self._open.append(expected)
         return expected
+
+    @contextmanager
+    def _remembered(self) -> Generator[None]:
+        """Remember an error, so that a test which swallows it fails."""
+        __tracebackhide__ = True
+        try:
+            yield
+        except Exception as error:
+            self.failures.append(str(error) or type(error).__name__)
+            raise
 
     def compare(self, gated: Gated, expected: Expected) -> None:
         """Compare a call with a snapshot.
@@ -257,6 +270,8 @@ def snapshot_arguments(now: Recorded, facts: Collection[str]) -> list[tuple[str,
             points.append(f"{_quoted(name)}: ({', '.join(f'{value:_}' for value in values if value is not None)})")
     if points:
         arguments.append(("at", "\n".join(("{", *(f"    {point}," for point in points), "}"))))
+    if now.where:
+        arguments.append(("where", _quoted(AND.join(now.where))))
     for name in FACTS:
         value = now.facts[name]
         if value is not None and (name in facts or (name == "tma_loads" and value)):

@@ -131,3 +131,35 @@ def test_a_text_that_cannot_be_read_is_the_same_only_as_itself() -> None:
     same, other = (compare_texts("?", new, {}, []) for new in ("?", "!"))
     assert (same.verdict, same.reason) == (Verdict.SAME, "the same formula")
     assert other.verdict is Verdict.INCOMPARABLE
+
+
+def with_torch(assumed: dict[str, Any] | None = None, conditions: tuple[str, ...] = ()) -> Row:
+    found = document()
+    if assumed:
+        found["assumed"] = assumed
+    return row_of({**found, "conditions": list(conditions)}, "row")
+
+
+COPY = {"read_bytes": 4_000, "write_bytes": 4_000, "read_formula": "4*n", "write_formula": "4*n"}
+
+
+def test_a_copy_by_torch_is_worse_though_the_kernels_are_the_same() -> None:
+    found = difference(with_torch(), with_torch(COPY))
+    assert (found.verdict, found.reason) == (Verdict.WORSE, "torch reads: +4,000 at n=1000")
+    assert difference(with_torch(COPY), with_torch()).verdict is Verdict.BETTER
+    assert difference(with_torch(COPY), with_torch(COPY)).verdict is Verdict.SAME
+    assert "torch reads" not in [entry.name for entry in difference(with_torch(), with_torch()).rows]
+
+
+def test_bytes_of_torch_that_are_unknown_are_incomparable() -> None:
+    found = difference(with_torch(), with_torch({"write_bytes": 0, "write_formula": "0"}))
+    assert (found.verdict, found.reason) == (Verdict.INCOMPARABLE, "torch reads: unknown on one side")
+
+
+def test_formulas_that_hold_at_fewer_sizes_are_not_the_same() -> None:
+    branch = ("n <= 10000",)
+    found = difference(with_torch(), with_torch(conditions=branch))
+    assert (found.verdict, found.reason) == (Verdict.UNSURE, "the new formulas hold only where n <= 10000")
+    assert difference(with_torch(conditions=branch), with_torch(conditions=branch)).verdict is Verdict.SAME
+    assert difference(with_torch(conditions=branch), with_torch()).verdict is Verdict.SAME
+    assert difference(with_torch(), with_torch(conditions=("4*n - 1 <= 2147483647",))).verdict is Verdict.SAME

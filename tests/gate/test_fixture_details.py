@@ -127,17 +127,17 @@ def test_a_budget_that_is_exceeded_says_which_and_why(monkeypatch: pytest.Monkey
 def test_points_without_a_value_are_left_out_of_a_snapshot() -> None:
     now: Any = SimpleNamespace(
         texts={"reads": "n"}, values=(({"n": 4}, (16, 8)), ({"n": 5}, (None, 8)), ({}, (16, 8))),
-        facts=dict.fromkeys(FACTS), header="made",
+        facts=dict.fromkeys(FACTS), header="made", where=("n <= 9", "n >= 2"),
     )  # fmt: skip
     assert snapshot_arguments(now, ()) == [
-        ("reads", '"n"'), ("at", '{\n    "n=4": (16, 8),\n}'), ("made_with", '"made"'),
+        ("reads", '"n"'), ("at", '{\n    "n=4": (16, 8),\n}'), ("where", '"n <= 9 and n >= 2"'), ("made_with", '"made"'),
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("loads", "names", "written"), [(2, (), ["2"]), (0, (), []), (0, ("tma_loads",), ["0"])])
 def test_tma_loads_are_recorded_where_there_are_some(loads: int, names: tuple[str, ...], written: list[str]) -> None:
     facts = {**dict.fromkeys(FACTS, 8), "tma_loads": loads}
-    now: Any = SimpleNamespace(texts={"reads": "n"}, values=(), facts=facts, header="made")
+    now: Any = SimpleNamespace(texts={"reads": "n"}, values=(), facts=facts, header="made", where=())
     assert [value for name, value in snapshot_arguments(now, names) if name in FACTS] == written
 
 

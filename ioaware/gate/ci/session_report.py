@@ -90,6 +90,16 @@ class SessionReport:
         """Return the calls, the worst first."""
         return worst_first(one for calls in self._calls.values() for one in calls)
 
+    @property
+    def tests(self) -> set[str]:
+        """Return the tests that called `traffic(...)`."""
+        return {test for test, calls in self._calls.items() if calls}
+
+    @property
+    def blocked(self) -> set[str]:
+        """Return the tests with a call whose verdict fails a build."""
+        return {test for test, calls in self._calls.items() if any(one.blocks and one.verdict != OPEN for one in calls)}
+
     def write(self, exit_code: int, problems: Sequence[str], *, always: bool) -> None:
         """Write the job summary and the results, if requested. Raises `WriteError`."""
         outcomes = self.outcomes

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--max-bytes", metavar="FORMULA", help="Reads, writes and atomics together.")
 @click.option("--max-reads", metavar="FORMULA", help="Bytes read.")
 @click.option("--max-writes", metavar="FORMULA", help="Bytes written.")
+@click.option("--max-torch-bytes", metavar="FORMULA", help="Bytes that torch's own operators move.")
 @click.option("--vs-compulsory", type=float, metavar="RATIO", help="Bytes over the compulsory ones, at the given sizes.")
 @click.option("--max-spills", type=int, metavar="BYTES", help="Local memory of a thread.")
 @click.option("--min-tma-loads", type=int, metavar="COUNT", help="Instructions that load tiles by TMA.")

@@ -1,0 +1,160 @@
+"""Ways around a gate that a test, a conftest or an option may take; each is red.
+
+The nine switches of the field are in test_switches.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ioaware.cli.main import run
+from ioaware.cli.options import Settings
+from ioaware.gate import traffic_fixture
+from ioaware.gate.pytest_plugin import SESSION
+from ioaware.gate.repository.ledger import LEDGER
+from ioaware.gate.symbolic_call import derive_call
+from tests.gate.test_pytest_plugin import MORE, gated, repository  # noqa: F401 (fixtures)  # pyright: ignore[reportUnusedImport]
+from tests.support.gate_runs import Repository
+
+CLONED = "    x = x.clone()\n    out = torch.empty_like(x)"
+BRANCH = "    if x.shape[0] > 10_000:\n        x = scale(x, w)\n    out = torch.empty_like(x)"
+HIDDEN = "its gate failed, and pytest does not count it as failed"
+NO_GATE = f"gate_scale.py::test_scale passed without a gate, and {LEDGER} names it"
+FLIPPED = """
+import pytest
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    outcome.get_result().outcome = "passed"
+"""
+OWN_FIXTURE = """
+import pytest
+
+@pytest.fixture
+def traffic():
+    class Passing:
+        def __getattr__(self, name): return lambda *args, **kwargs: 1
+        def __call__(self, *args): return 1
+    return Passing()
+"""
+
+
+def listed(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """Write the ledger of the gated repository, which names its test."""
+    monkeypatch.setattr(traffic_fixture, "derive_call", derive_call)  # of this copy: its path is in the ledger
+    place = "tl.program_id(0)"
+    repository.change(repository.kernel, place, f"{place}  # {repository.root}")  # no cache has this source
+    assert run(["coverage", str(repository.root), "--write"], Settings()) == 0
+    assert repository.pytest("--traffic=create").code == 0
+    assert "gate_scale.py::test_scale" in (repository.root / LEDGER).read_text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("def test_scale", "import pytest\n\n\n@pytest.mark.xfail\ndef test_scale"),
+        ("    assert traffic", "    import pytest\n\n    pytest.xfail()\n    assert traffic"),
+    ],
+)
+def test_a_marker_xfail_hides_no_failure(gated: Repository, old: str, new: str) -> None:  # noqa: F811
+    gated.change(gated.kernel, *MORE)
+    gated.change(gated.test, old, new)
+    ran = gated.pytest()
+    marked = "mark" in new
+    assert ran.code == (1 if marked else 0)  # what never ran has not failed: --traffic-complete says so
+    assert (HIDDEN in ran.output) == marked
+
+
+def test_a_skip_after_the_failure_hides_nothing(gated: Repository) -> None:  # noqa: F811
+    gated.change(gated.kernel, *MORE)
+    text = gated.test.read_text()
+    start = text.index("    assert traffic")
+    indented = "".join(f"    {line}\n" for line in text[start:].splitlines())
+    skip = "    except AssertionError:\n        import pytest\n\n        pytest.skip()\n"
+    gated.test.write_text(f"{text[:start]}    try:\n{indented}{skip}")
+    ran = gated.pytest()
+    assert (ran.code, HIDDEN in ran.output) == (1, True)
+
+
+def test_a_conftest_that_calls_every_test_passed(gated: Repository) -> None:  # noqa: F811
+    gated.change(gated.kernel, *MORE)
+    (gated.root / "conftest.py").write_text(FLIPPED)
+    ran = gated.pytest()
+    assert (ran.code, HIDDEN in ran.output) == (1, True)
+
+
+def test_a_fixture_of_the_same_name_gates_nothing(gated: Repository, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    listed(gated, monkeypatch)
+    (gated.root / "conftest.py").write_text(OWN_FIXTURE)
+    ran = gated.pytest()
+    assert (ran.code, NO_GATE in ran.output) == (1, True)
+
+
+def test_a_test_without_its_gate_fails_while_the_ledger_names_it(
+    gated: Repository,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listed(gated, monkeypatch)
+    gated.test.write_text("def test_scale():\n    pass\n")
+    ran = gated.pytest()
+    assert (ran.code, NO_GATE in ran.output) == (1, True)
+
+
+@pytest.mark.parametrize("swallowed", ["traffic(print)", "traffic.snapshot(reads=1)", "traffic(scale, x)"])
+def test_an_error_that_the_test_swallows(gated: Repository, swallowed: str) -> None:  # noqa: F811
+    attempt = f"    try:\n        {swallowed}\n    except Exception:\n        pass\n    assert traffic"
+    gated.change(gated.test, "    assert traffic", attempt)
+    ran = gated.pytest()
+    assert ran.code == 1
+    assert "the test passed although its gate failed" in ran.output
+
+
+def test_the_part_that_fails_a_run_cannot_be_blocked(gated: Repository) -> None:  # noqa: F811
+    ran = gated.pytest("-p", f"no:{SESSION}")
+    assert ran.code == 4
+    assert "is blocked (-p no:)" in ran.output
+
+
+@pytest.mark.slow
+def test_optimised_python_gates_nothing_and_fails(gated: Repository) -> None:  # noqa: F811
+    """A helper's assertions are removed, though pytest keeps those of tests."""
+    ran = gated.process_pytest("gate_scale.py", "-W", "default", python=("-O",))
+    assert ran.code == 1
+    assert "python -O removes assertions" in ran.output
+
+
+def test_a_copy_by_torch_is_more_traffic(gated: Repository) -> None:  # noqa: F811
+    gated.change(gated.kernel, "    out = torch.empty_like(x)", CLONED)
+    ran = gated.pytest()
+    assert ran.code == 1
+    assert "WORSE: scale:scale: more bytes than the snapshot" in ran.output
+    assert "torch_reads: +16,777,216 at rows=4096, cols=2048" in ran.output
+    assert "aten.clone.default: 33,554,432 B" in ran.output
+    assert gated.pytest("--traffic=accept").code == 0
+    assert 'torch_reads="2*cols*rows",\n        torch_writes="2*cols*rows",' in gated.test.read_text()
+    assert gated.pytest().code == 0
+    gated.change(gated.kernel, CLONED, "    out = torch.empty_like(x)")
+    assert "BETTER" in gated.pytest().output
+
+
+def test_a_budget_of_torch_operators(gated: Repository) -> None:  # noqa: F811
+    gated.change(gated.test, "def test_scale", "import pytest\n\n\n@pytest.mark.traffic(max_torch_bytes=0)\ndef test_scale")
+    assert gated.pytest().code == 0
+    gated.change(gated.kernel, "    out = torch.empty_like(x)", CLONED)
+    ran = gated.pytest("--traffic=accept")
+    assert ran.code == 1
+    assert "WORSE: scale:scale is not within max_torch_bytes" in ran.output
+
+
+def test_a_branch_at_other_sizes_is_not_the_same(gated: Repository) -> None:  # noqa: F811
+    gated.change(gated.kernel, "    out = torch.empty_like(x)", BRANCH)
+    ran = gated.pytest()
+    assert ran.code == 1
+    assert "UNSURE: scale:scale" in ran.output
+    assert "the formulas now hold only where rows <= 10000" in ran.output
+    assert gated.pytest("--traffic=accept").code == 0
+    assert 'where="rows <= 10000",' in gated.test.read_text()
+    assert gated.pytest().code == 0
+    gated.change(gated.kernel, BRANCH, "    out = torch.empty_like(x)")  # they hold everywhere again
+    assert gated.pytest().code == 0
