@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from math import lcm
 
+from sympy import Expr, Rational, floor
+
 from ioaware.analysis.ir.accesses.kernel_traffic import Count, Limit
 from ioaware.analysis.ir.algebra.constructors import substitute
 from ioaware.analysis.ir.algebra.intervals import interval
@@ -36,8 +38,17 @@ def width_limits(widths: Mapping[tuple[Poly, int], str], sizes: Mapping[str, Pol
         for value in _largest(list(values)):
             reason = f"integers of {bits} bits at {values[value]}"
             scale = lcm(*(Fraction(coefficient).denominator for coefficient in value.terms.values()))
-            limits.append(Limit(Count(to_sympy(value * scale)), 2 ** (bits - 1) * scale - 1, reason))
+            limits.append(Limit(Count(_whole(to_sympy(value * scale))), 2 ** (bits - 1) * scale - 1, reason))
     return tuple(limits)
+
+
+def _whole(bound: Expr) -> Expr:
+    """Return a bound of an integer as an integer.
+
+    A maximum inside it may have fractions.
+    """
+    fractions = any(not number.is_Integer for number in bound.atoms(Rational))
+    return floor(bound) if fractions else bound
 
 
 def _remainder_interval(value: Poly) -> tuple[Poly, Poly] | None:

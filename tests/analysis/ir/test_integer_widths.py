@@ -124,6 +124,21 @@ def test_a_bound_of_halves_is_a_condition_of_integers() -> None:
     assert any(limit.broken({"N": 2**20, "G": 3}) for limit in derived.limits)
 
 
+@triton.jit
+def larger_sum(out, k, B: tl.constexpr):
+    at = tl.program_id(0)
+    for i in range(4):
+        tl.store(out + tl.maximum(at, k) + tl.arange(0, B), 1.0)
+        at += i
+
+
+def test_a_maximum_of_halves_is_a_condition_of_integers() -> None:
+    """The sum of a loop's indices is bounded by 9/2, inside of a maximum."""
+    derived = Launched(larger_sum, [Tensor(N), S], [G], [], {"B": 8}).derive()
+    assert not any(limit.broken({"N": 100, "G": 3, "S": 2}) for limit in derived.limits)
+    assert any(limit.broken({"N": 100, "G": 2**31, "S": 2}) for limit in derived.limits)
+
+
 def test_numbers_that_no_address_depends_on_may_wrap() -> None:
     assert limits(dropped, [Tensor(N), Tensor(N), N, 7], ceiling(N / 64), B=64) == limits(
         add_one, [Tensor(N), Tensor(N), N], ceiling(N / 64), B=64

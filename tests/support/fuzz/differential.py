@@ -158,10 +158,12 @@ def _difference(derived: Derived, point: Mapping[str, int], tally: Tally, *, exa
         return ""
     if derived.validity:
         derived.validity.check(known)
+    if derived.exact and point == derived.params and (why := _difference_here(derived, tally)):
+        return why
     formulas: Any = derived.formulas
     for name in (*BYTES, *SECTORS):
         formula = getattr(formulas, name)
-        is_exact = derived.exact if name in BYTES else exact_sectors
+        is_exact = derived.exact and not derived.exact_here_only if name in BYTES else exact_sectors
         if formula is None or (not is_exact and formula.symbols - known.keys()):
             continue
         try:
@@ -173,4 +175,16 @@ def _difference(derived: Derived, point: Mapping[str, int], tally: Tally, *, exa
         true = getattr(tally, name)
         if found != true and (is_exact or found < true):
             return f"{name} is {found} {'' if is_exact else 'at most '}by {formula}, not {true}"
+    return ""
+
+
+def _difference_here(derived: Derived, tally: Tally) -> str:
+    """Describe the first wrong number at the point of the derivation.
+
+    Data may decide what is exact there.
+    """
+    for name in BYTES:
+        found, true = getattr(derived if name == "flops" else derived.requested, name), getattr(tally, name)
+        if found is not None and found != true:
+            return f"{name} is {found} at its own point, not {true}"
     return ""
