@@ -24,12 +24,15 @@ from ioaware.measurement.time_bounds import with_flops
 from ioaware.prediction import predict
 from ioaware.report.pages.known_hbm import bounds_alone, hbm_range, known_hbm
 from ioaware.report.pages.over import Curve, Span, curve, sector_bytes_at, simulated_along, spans_of
+from ioaware.report.pages.over_pieces import with_pieces
 from ioaware.report.pages.shared_lines import NOT_COUNTED, SharedLines, shared_lines
 from ioaware.result import ParamValue, Result, Traffic
 from ioaware.simulation.simulate import simulate
 from ioaware.simulation.simulation_result import Simulated
 from ioaware.targets.target import Target
 
+DERIVED_SECONDS = 20.0
+"""CPU time for derivations at other values of the parameters."""
 SIMULATED_SECONDS = 40.0
 """CPU time for the simulated HBM bytes along all given ranges."""
 
@@ -248,7 +251,19 @@ def find(
         span.name: [int(one.measured.params[span.name] or 0) for one in measured if span.name in one.measured.params]
         for span in spans
     }
-    curves = [curve(derived, span, values[span.name], lambda at, span=span: bound_at({span.name: at})) for span in spans]
+    curves: list[Curve] = []
+    for span in spans:
+        name, own = span.name, (derived.symbols or {})[span.name]
+
+        def bound(at: int, name: str = name) -> int | None:
+            return bound_at({name: at})
+
+        def derive_at(at: int, name: str = name) -> Derived:
+            progress(f"deriving {target.name} at {name}={at}")
+            return derive(target, {**params, name: at}, gpu=gpu, autotune=autotune, data=data)
+
+        one = curve(derived, span, values[name], bound)
+        curves.append(with_pieces(one, own, derive_at, bound, DERIVED_SECONDS / len(spans)))
     if over and simulated is not None:  # along ranges that were asked for
 
         def simulate_at(name: str, value: int) -> Simulated:

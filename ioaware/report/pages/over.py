@@ -88,6 +88,8 @@ class Curve:
     simulated: tuple[Passed, ...] = ()
     not_simulated: int = 0
     """Powers of two of the range that are not simulated."""
+    pieces: int = 1
+    """Derivations that the points come from, each of the kernel compiled there."""
 
 
 def parse_span(text: str) -> Span:
@@ -139,14 +141,18 @@ def curve(derived: Derived, span: Span, also: Iterable[int] = (), bound: Callabl
     why = ""
     for value in values:
         try:
-            points.append(_moved(derived, span.name, value, term, bound(value)))
+            points.append(moved_at(derived, span.name, value, term, bound(value)))
         except (UsageError, OutsideFormulaError) as error:
             left_out.append(value)
             why = why or str(error).splitlines()[0]
     return Curve(span, tuple(points), tuple(left_out), why)
 
 
-def _moved(derived: Derived, name: str, value: int, term: Count | None, bound: int | None) -> Moved:
+def moved_at(derived: Derived, name: str, value: int, term: Count | None, bound: int | None) -> Moved:
+    """Return the bytes at one value of a parameter.
+
+    Raises `UsageError` and `OutsideFormulaError` where the formulas do not hold.
+    """
     counts = derived.evaluate(**{name: value})
     point = {**derived.values, name: value}
     return Moved(

@@ -35,6 +35,8 @@ def _over_caption(found: Findings) -> str:
     if any(point.leading_bytes is not None for one in found.curves for point in one.points):
         parts.append("The leading term is the formula's limit where all symbols grow.")
     for one in found.curves:
+        if one.pieces > 1:
+            parts.append(f"Along {one.span.name} the kernels are compiled anew: {one.pieces} derivations.")
         if one.left_out:
             parts.append(f"{len(one.left_out)} values of {one.span.name} are left out; a note says why.")
         if one.simulated and one.not_simulated:
