@@ -23,14 +23,12 @@ def draw(*shapes: tuple[int, ...]) -> list[torch.Tensor]:
 
 
 def test_the_signature_is_torchs() -> None:
-    """Names and defaults as torch documents them.
-
-    Its builtin has no signature to compare with.
-    """
-    documented = functional.scaled_dot_product_attention.__doc__ or ""
-    for parameter in inspect.signature(scaled_dot_product_attention).parameters.values():
-        default = "" if parameter.default is parameter.empty else f"={parameter.default}"
-        assert f"{parameter.name}{default}" in documented
+    """Names, order, defaults and what only a keyword gives, as in torch's schema."""
+    ours = inspect.signature(scaled_dot_product_attention).parameters.values()
+    theirs = torch._C._get_schema("aten::scaled_dot_product_attention", "").arguments
+    assert [(one.name, one.kind is one.KEYWORD_ONLY) for one in ours] == [(one.name, one.kwarg_only) for one in theirs]
+    defaults = [one.default for one in ours if one.default is not one.empty]
+    assert defaults == [one.default_value for one in theirs if one.has_default_value()]
 
 
 @pytest.mark.parametrize("causal", [True, False])
