@@ -14,7 +14,14 @@ from ioaware.analysis.ir.mlir.locations import frames
 from ioaware.analysis.ir.mlir.parser import Operation, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type
 from ioaware.compilation.execution.integer_arithmetic import Array, wrap
-from ioaware.compilation.execution.program_values import Pointer, UndeterminedError, Value, is_array
+from ioaware.compilation.execution.program_values import (
+    POINTERS,
+    Pointer,
+    UndeterminedError,
+    UnknownPointer,
+    Value,
+    is_array,
+)
 from ioaware.compilation.execution.run_state import RunState
 from ioaware.sectors import SECTOR_BYTES
 
@@ -33,7 +40,7 @@ def access(run: RunState, operation: Operation) -> None:
     pointer = run.value(operands[0])
     place = frames(operation.location, run.module.aliases)
     where = f"{operation.name} at {place[0].rpartition('/')[2] if place else 'an unknown line'}"
-    if not isinstance(pointer, Pointer):
+    if not isinstance(pointer, POINTERS):
         raise UndeterminedError(f"the address of {where} depends on a value that only the GPU computes")
     mask_at = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2, "tt.atomic_cas": 9}[operation.name]
     mask = run.value(operands[mask_at]) if len(operands) > mask_at else np.ones(1, bool)
@@ -41,16 +48,20 @@ def access(run: RunState, operation: Operation) -> None:
         raise UndeterminedError(f"the mask of {where} depends on a value that only the GPU computes")
     shape, element_bytes = accessed(operation)
     lanes = run.active.reshape(-1, *[1] * len(shape)) & mask.astype(bool).reshape(mask.shape or (1,))
-    _beyond(run, where, pointer, lanes, shape, element_bytes)
+    if isinstance(pointer, Pointer):
+        _beyond(run, where, pointer, lanes, shape, element_bytes)
     elements = int(np.count_nonzero(lanes)) * (prod(shape) // max(1, prod(lanes.shape[1:])))
     setattr(run.moved, f"{kind}_bytes", getattr(run.moved, f"{kind}_bytes") + elements * element_bytes)
     if kind != "read":
         run.moved.written_names.add(pointer.name)
         run.data.pop(pointer.name, None)  # what a later load finds there depends on the order of programs
-    if kind != "atomic":
+    found: Value = None
+    if isinstance(pointer, UnknownPointer):
+        run.moved.has_sectors &= kind == "atomic"
+    elif kind != "atomic":
         _sectors(run, kind, pointer, lanes, shape, element_bytes)
-    if operation.results:
-        run.names[operation.results[0]] = _loaded(run, operation, pointer, lanes, element_bytes) if kind == "read" else None
+        found = _loaded(run, operation, pointer, lanes, element_bytes) if kind == "read" else None
+    run.names.update(dict.fromkeys(operation.results, found))
 
 
 def _beyond(run: RunState, where: str, pointer: Pointer, lanes: Array, shape: tuple[int, ...], element_bytes: int) -> None:

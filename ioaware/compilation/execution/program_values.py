@@ -31,13 +31,24 @@ class Pointer:
     offsets: Array
 
 
+@dataclass(frozen=True, slots=True)
+class UnknownPointer:
+    """Pointers into the tensor of an argument at offsets that are unknown.
+
+    Their accesses have bytes, which the mask decides, and no sectors.
+    """
+
+    name: str
+
+
 Value = Any
-"""An integer or boolean array, a `Pointer`, or None where it is unknown.
+"""An integer or boolean array, a pointer, or None where it is unknown.
 
 The array is [programs, *tile] (dimensions of 1 broadcast).
 """
 
 
+POINTERS = (Pointer, UnknownPointer)
 RANDOM = " that the function built, which are random and differ from run to run"
 INVENTED = ", which were not given: zeros stand for them"
 """Caveats about contents: drawn at random, or zeros of a parameter."""
@@ -88,6 +99,8 @@ def merge(mask: Array, new: Value, old: Value) -> Value:
         return new
     if isinstance(new, Pointer) and isinstance(old, Pointer) and new.name == old.name:
         return Pointer(new.name, merge(mask, new.offsets, old.offsets))
+    if isinstance(new, POINTERS) and isinstance(old, POINTERS) and new.name == old.name:
+        return UnknownPointer(new.name)
     if is_array(new) and is_array(old):
         return np.where(mask.reshape(-1, *[1] * (max(new.ndim, old.ndim) - 1)), new, old)
     return None

@@ -14,7 +14,7 @@ from ioaware.analysis.ir.mlir.parser import Operation
 from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
 from ioaware.compilation.execution.integer_arithmetic import Array, compare, wrap
 from ioaware.compilation.execution.memory_access import accessed
-from ioaware.compilation.execution.program_values import Pointer, Value, is_array
+from ioaware.compilation.execution.program_values import POINTERS, Pointer, UnknownPointer, Value, is_array
 from ioaware.compilation.execution.run_state import RunState, attribute
 
 Rule = Callable[[RunState, Operation], Value]
@@ -48,6 +48,8 @@ def _range(_: RunState, operation: Operation) -> Value:
 def _reshaped(value: Value, change: Callable[[Array], Array]) -> Value:
     if isinstance(value, Pointer):
         return Pointer(value.name, change(value.offsets))
+    if isinstance(value, UnknownPointer):
+        return value
     return change(value) if is_array(value) else None
 
 
@@ -97,14 +99,14 @@ def _transpose(run: RunState, operation: Operation) -> Value:
 def _addptr(run: RunState, operation: Operation) -> Value:
     pointer, offset = (run.value(name) for name in operation.operands)
     if not isinstance(pointer, Pointer) or not is_array(offset):
-        return None
+        return UnknownPointer(pointer.name) if isinstance(pointer, POINTERS) else None
     return Pointer(pointer.name, pointer.offsets + offset.astype(np.int64) * accessed(operation)[1])
 
 
 def _compare(run: RunState, operation: Operation) -> Value:
     predicate = operation.text.split(",")[0].strip()
     a, b = (run.value(name) for name in operation.operands)
-    if isinstance(a, Pointer) or isinstance(b, Pointer):
+    if isinstance(a, POINTERS) or isinstance(b, POINTERS):
         return _is_null(predicate, a, b)
     if not is_array(a) or not is_array(b):
         return None
@@ -116,7 +118,7 @@ def _is_null(predicate: str, a: Value, b: Value) -> Value:
 
     None for any other comparison.
     """
-    other = b if isinstance(a, Pointer) else a
+    other = b if isinstance(a, POINTERS) else a
     if predicate not in ("eq", "ne") or not is_array(other) or other.any():
         return None
     return np.full((1,) * max(1, other.ndim), predicate == "ne")
@@ -128,6 +130,8 @@ def _select(run: RunState, operation: Operation) -> Value:
         return None
     if isinstance(a, Pointer) and isinstance(b, Pointer) and a.name == b.name:
         return Pointer(a.name, np.where(condition, a.offsets, b.offsets))
+    if isinstance(a, POINTERS) and isinstance(b, POINTERS) and a.name == b.name:
+        return UnknownPointer(a.name)
     return np.where(condition, a, b) if is_array(a) and is_array(b) else None
 
 

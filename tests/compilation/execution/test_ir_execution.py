@@ -95,6 +95,28 @@ def test_a_barrier_moves_nothing(wait: str) -> None:
     assert moved.read_bytes == 3 * 4 + 7 * 4
 
 
+ROUNDED = """%f = arith.sitofp %p : i32 to f32
+    %at = arith.fptosi %f : f32 to i32
+    %b = tt.addptr %x, %at : !tt.ptr<f32>, i32
+    """
+
+
+def test_an_unknown_address_has_bytes_and_no_sectors() -> None:
+    counts = {"n": np.array([2, 0, 5])}
+    moved = execute(IR.replace("BODY", f"{ROUNDED}%v = tt.load %b : !tt.ptr<f32>"), ARGUMENTS, (3, 1, 1), counts)
+    assert (moved.read_bytes, moved.has_sectors) == (3 * 4 + 3 * 4, False)
+    either = f"{ROUNDED}%no = arith.cmpi eq, %p, %c1 : i32\n    %c = arith.select %no, %x, %b : !tt.ptr<f32>\n"
+    moved = execute(IR.replace("BODY", f"{either}    %v = tt.load %c : !tt.ptr<f32>"), ARGUMENTS, (3, 1, 1), counts)
+    assert moved.read_bytes == 3 * 4 + 3 * 4
+
+
+def test_contents_are_unknown_after_a_store_at_an_unknown_address() -> None:
+    body = ROUNDED.replace("%x", "%n").replace("f32>", "i32>") + "tt.store %b, %c0 : !tt.ptr<i32>\n"
+    body += f"    %again = tt.load %a : !tt.ptr<i32>\n    {LOOP.replace('%end', '%again').replace('%b', '%d')}"
+    with pytest.raises(UndeterminedError, match="a loop bound depends"):
+        execute(IR.replace("BODY", body), ARGUMENTS, (3, 1, 1), {"n": np.array([2, 0, 5])})
+
+
 @pytest.mark.parametrize(("predicate", "read"), [("ne", 3 * 4 + 7 * 4), ("eq", 3 * 4)])
 @pytest.mark.parametrize("operands", ["%at, %zero", "%zero, %at"])
 def test_no_tensor_begins_at_address_zero(predicate: str, operands: str, read: int) -> None:
