@@ -18,7 +18,7 @@ from ioaware.machine.model import SECTOR_BYTES, L1Model
 
 MAX_CHUNK_SECTORS, LINE_SECTORS = 64, 4
 LINE_BYTES = LINE_SECTORS * SECTOR_BYTES
-FIRST_OF_LINES = sum(1 << sector for sector in range(0, MAX_CHUNK_SECTORS, LINE_SECTORS))
+FIRST_OF_LINES = np.uint64(sum(1 << sector for sector in range(0, MAX_CHUNK_SECTORS, LINE_SECTORS)))
 """Mask with the first sector of every line of 128 bytes in a chunk."""
 NEVER = -1
 Numbers = NDArray[np.int64]
@@ -46,9 +46,10 @@ class L1Shape:
         return np.array(shares)[where]
 
 
-def lines_of(mask: int) -> int:
-    """Return how many lines of 128 bytes the sectors of a chunk's mask lie in."""
-    return ((mask | mask >> 1 | mask >> 2 | mask >> 3) & FIRST_OF_LINES).bit_count()
+def lines_of(masks: NDArray[np.uint64]) -> Numbers:
+    """Return how many lines of 128 bytes the sectors of each mask of a chunk lie in."""
+    one, two, three = (masks >> np.uint64(sectors) for sectors in (1, 2, 3))
+    return np.bitwise_count((masks | one | two | three) & FIRST_OF_LINES).astype(np.int64)
 
 
 def previous(chunks: Numbers) -> Numbers:

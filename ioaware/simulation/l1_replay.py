@@ -26,6 +26,7 @@ MAX_EVENTS = 100_000
 """Chunks accessed by the replayed SMs, about a second of a core."""
 TENSOR_BYTES = 1 << 44
 """Distance of two tensors in the addresses of this model."""
+NO_SECTORS = np.uint64(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,20 +167,26 @@ def _replay(found: Sequence[_Events], shape: L1Shape) -> tuple[float, float]:
     edges = np.flatnonzero(np.concatenate(([True], sm[1:] != sm[:-1], [True])))
     for start, end in pairwise(edges.tolist()):
         one = slice(start, end)
-        known = known_sectors(chunk[one].tolist(), mask[one].tolist())
-        lines = np.array([lines_of(each) for each in mask[one].tolist()], dtype=np.int64)
-        shares = shape.hit_shares(reuse_distances(previous(chunk[one]), lines))
+        known = known_sectors(chunk[one], mask[one])
+        shares = shape.hit_shares(reuse_distances(previous(chunk[one]), lines_of(mask[one])))
         accessed += float(np.bitwise_count(mask[one])[reads[one]].sum())
         served += float((shares * known)[reads[one]].sum())
     return accessed * SECTOR_BYTES, served * SECTOR_BYTES
 
 
-def known_sectors(chunks: Sequence[int], sectors: Sequence[int]) -> Numbers:
-    """Return how many sectors of each access were accessed before."""
-    seen: dict[int, int] = {}
-    found: list[int] = []
-    for chunk, mask in zip(chunks, sectors, strict=True):
-        before = seen.get(chunk, 0)
-        found.append((before & mask).bit_count())
-        seen[chunk] = before | mask
-    return np.array(found, dtype=np.int64)
+def known_sectors(chunks: Numbers, sectors: Masks) -> Numbers:
+    """Return how many sectors of each access were accessed before.
+
+    Masks of one chunk are joined in runs of doubling length.
+    """
+    order = np.argsort(chunks, kind="stable")
+    chunk, mask = chunks[order], sectors[order]
+    until, length = mask.copy(), 1
+    while (same := chunk[length:] == chunk[:-length]).any():
+        until[length:] |= np.where(same, until[:-length], NO_SECTORS)
+        length *= 2
+    before = np.zeros_like(mask)
+    before[1:] = np.where(chunk[1:] == chunk[:-1], until[:-1], NO_SECTORS)
+    found = np.empty(chunks.size, dtype=np.int64)
+    found[order] = np.bitwise_count(before & mask)
+    return found

@@ -12,12 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioaware.analysis.ir.accesses.access_log import Touch
-from ioaware.analysis.ir.algebra.poly import Atom, Poly, Symbol, Test
+from ioaware.analysis.ir.algebra.poly import Atom, Poly, Symbol, Test, poly
 from ioaware.analysis.ir.sectors.lanes import numeric
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.simulation.addresses.address_blocks import Rectangle, joined, rectangles
-from ioaware.simulation.addresses.affine import address, clipped, evaluate_rows, lane_keys, lane_values, split_lanes
+from ioaware.simulation.addresses.affine import (
+    address,
+    clipped,
+    evaluate_rows,
+    lane_keys,
+    lane_values,
+    outer_parts,
+    split_lanes,
+)
 from ioaware.simulation.addresses.runs_of_lanes import ShapeRuns, runs_of_shapes, sectors
+from ioaware.simulation.addresses.shapes import distinct_shapes
 from ioaware.simulation.schedule import Schedule
 from ioaware.simulation.timeline import Executions
 
@@ -106,17 +115,14 @@ class _Rows:
 
         They are indices in masks, conditions and mixed terms.
         """
-        known = columns.keys() - {""}
-        for poly in (self.parts.mixed, *self.conditions):
-            for key in sorted(poly.free & known):
-                yield columns[key]
+        inner = lane_keys(self.touch) | {self.loop or ""}
+        for value in (self.parts.mixed, *self.conditions):
+            yield from _outer_columns(value, inner, columns, count)
         for atom in _atoms(self.touch.mask):
-            if not atom.free & known:
-                continue
             values = None
             if isinstance(atom, Test) and self.loop not in atom.free:
                 values = clipped(atom, columns, self.lanes, count)
-            yield from [values] if values is not None else [columns[key] for key in sorted(atom.free & known)]
+            yield from [values] if values is not None else _outer_columns(poly(atom), inner, columns, count)
 
     def _always_true(self, atom: object, columns: Mapping[str, Numbers], low: Numbers, high: Numbers) -> bool | None:
         """Return whether all lanes satisfy a test of the loop's index in all iterations.
@@ -236,10 +242,10 @@ class _Rows:
         met = np.ones(base.size, dtype=bool)
         for condition in self.conditions:
             met &= evaluate_rows(condition, columns, base.size) != 0
-        keys = [columns[key] for key in sorted(mixed.free & columns.keys())]
+        keys = _outer_columns(mixed, lanes, columns, base.size)
         for atom in _atoms(self.touch.mask):
             values = clipped(atom, columns, self.lanes, base.size) if isinstance(atom, Test) else None
-            keys += [values] if values is not None else [columns[key] for key in sorted(atom.free & columns.keys())]
+            keys += [values] if values is not None else _outer_columns(poly(atom), lanes, columns, base.size)
         representative, group = _group_rows(keys or [np.zeros(base.size, dtype=np.int64)], met)
         residue = None
         some = representative[[0, representative.size // 2, -1]] if representative.size else representative
@@ -247,21 +253,22 @@ class _Rows:
             residue = base % SECTOR_BYTES
             representative, group = _group_rows([*keys, residue], met)
         inside = np.flatnonzero(met)
+        alive = ReferenceStream(base[inside], time[inside], program[inside], partitions[inside], ())
         if representative.size > MAX_TEMPLATES:
             of_shapes = None if residue is None else residue[representative]
-            shapes = runs_of_shapes(
+            found = runs_of_shapes(
                 self.touch, self.parts.lanes + mixed, self.lanes, _rows_of(columns, representative), of_shapes
             )
-            alive = ReferenceStream(base[inside], time[inside], program[inside], partitions[inside], ())
-            yield from self._in_pieces(shapes, alive, group)
+            yield from self._in_pieces(found, alive, group)
             return
-        for number, at in enumerate(representative):
-            parts = self._template(
-                _rows_of(columns, representative[number : number + 1]), None if residue is None else residue[at : at + 1]
-            )
-            if parts:
-                chosen = inside[group == number] if representative.size > 1 else inside
-                yield ReferenceStream(base[chosen], time[chosen], program[chosen], partitions[chosen], parts)
+        templates = [
+            self._template(_rows_of(columns, at), None if residue is None else residue[at]) for at in representative[:, None]
+        ]
+        shapes = distinct_shapes(templates)
+        for number, parts in enumerate(shapes.parts):
+            one = np.flatnonzero(shapes.shape[group] == number)
+            start = alive.base[one] + shapes.shift[group[one]]
+            yield ReferenceStream(start, alive.time[one], alive.program[one], alive.partitions[one], parts)
 
     def _in_pieces(self, shapes: ShapeRuns, alive: ReferenceStream, group: Numbers) -> Iterator[ReferenceStream]:
         """Yield executions of very many shapes as runs of bytes.
@@ -296,6 +303,11 @@ class _Rows:
 
 def _rows_of(columns: Mapping[str, Numbers], rows: Numbers) -> dict[str, Numbers]:
     return {key: column[rows] for key, column in columns.items()}
+
+
+def _outer_columns(value: Poly, inner: frozenset[str], columns: Mapping[str, Numbers], count: int) -> list[Numbers]:
+    """Return columns that decide an expression together with its `inner` indices."""
+    return [evaluate_rows(part, columns, count) for part in dict.fromkeys(outer_parts(value, inner))]
 
 
 def _atoms(mask: Poly) -> list[Atom]:

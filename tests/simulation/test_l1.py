@@ -13,6 +13,7 @@ import pytest
 import ioaware
 from ioaware.machine.model import L1_OF_H200
 from ioaware.simulation.l1 import LINE_BYTES, NEVER, L1Shape, lines_of, previous, reuse_distances
+from ioaware.simulation.l1_replay import known_sectors
 
 
 def by_hand(chunks: list[int], lines: dict[int, int]) -> list[int]:
@@ -58,7 +59,20 @@ def test_a_larger_cache_never_hits_less_and_a_longer_distance_never_more() -> No
     ("mask", "lines"), [(0, 0), (1, 1), (0b1000, 1), (0b11000, 2), (0b1_0001_0001, 3), ((1 << 64) - 1, 16)]
 )
 def test_lines_of_a_mask(mask: int, lines: int) -> None:
-    assert lines_of(mask) == lines
+    assert lines_of(np.array([mask], dtype=np.uint64)).tolist() == [lines]
+
+
+def test_known_sectors_are_those_of_earlier_accesses() -> None:
+    for seed in range(40):
+        chosen = random.Random(seed)
+        pairs = [(chosen.randrange(6), chosen.getrandbits(64) & chosen.getrandbits(64)) for _ in range(chosen.randrange(80))]
+        seen: dict[int, int] = {}
+        counted: list[int] = []
+        for chunk, mask in pairs:
+            counted.append((seen.get(chunk, 0) & mask).bit_count())
+            seen[chunk] = seen.get(chunk, 0) | mask
+        chunks, masks = (np.array([pair[at] for pair in pairs], dtype=kind) for at, kind in enumerate((np.int64, np.uint64)))
+        assert known_sectors(chunks, masks).tolist() == counted, seed
     assert LINE_BYTES == 128
 
 

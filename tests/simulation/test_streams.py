@@ -5,12 +5,16 @@ Kernels are counted by hand, and sweeps stay separate.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ioaware
 from ioaware.simulation import streams
+from ioaware.simulation.addresses.address_blocks import Rectangle
+from ioaware.simulation.addresses.shapes import Shapes, distinct_shapes
 
 SWEEPS = """
 import torch, triton, triton.language as tl
@@ -49,6 +53,20 @@ def tiles(device="cuda"):
     x = torch.empty(64, 7 * 16, 10 * 16, device=device)
     y = torch.empty(64, 16, 16, device=device)
     square_tiles[(64,)](x, y, HIGH=7, WIDE=10)
+    return y
+
+@triton.jit
+def wrapped_rows(x, y, M, WIDTH: tl.constexpr, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
+    row, column = tl.program_id(0) // COLUMNS, tl.program_id(0) % COLUMNS
+    rows = (row * BLOCK + tl.arange(0, BLOCK)) % M
+    tile = tl.load(x + rows[:, None] * WIDTH + column * 64 + tl.arange(0, 64)[None, :])
+    tl.store(y + tl.program_id(0) * BLOCK * 64 + tl.arange(0, BLOCK)[:, None] * 64 + tl.arange(0, 64)[None, :], tile)
+
+def wrapped(m=200, columns=32, device="cuda"):
+    x = torch.empty(m, columns * 64, device=device)
+    blocks = triton.cdiv(m, 16)
+    y = torch.empty(blocks * columns, 16, 64, device=device)
+    wrapped_rows[(blocks * columns,)](x, y, m, WIDTH=columns * 64, COLUMNS=columns, BLOCK=16)
     return y
 
 def own(rows=132, times=3, device="cuda"):
@@ -137,3 +155,26 @@ def test_groups_of_adjacent_tiles_move_the_same_bytes(
     assert grouped is not None
     assert (single.read_bytes, grouped.read_bytes) == (times * bytes_, times * bytes_)
     assert {4, 2, 3} <= set(calls), "groups of four, and what is left of ten and seven tiles"
+
+
+def test_rows_that_wrap_around_have_few_shapes(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """416 programs have tiles at 13 rows, of two shapes: the last tile wraps around."""
+    templates, shapes = list[object](), list[int]()
+
+    def template(rows: streams._Rows, *given: Any) -> tuple[Rectangle, ...]:
+        templates.append(rows)
+        return made(rows, *given)
+
+    def all_shapes(tiles: Sequence[tuple[Rectangle, ...]]) -> Shapes:
+        found = distinct_shapes(tiles)
+        shapes.append(len(found.parts))
+        return found
+
+    made = streams._Rows._template
+    monkeypatch.setattr(streams._Rows, "_template", template)
+    monkeypatch.setattr(streams, "distinct_shapes", all_shapes)
+    hbm = ioaware.simulate(f"{file}:wrapped", machine=of_l2(tmp_path, 50_000_000)).hbm
+    assert hbm is not None
+    assert hbm.read_bytes == 200 * 2048 * 4
+    assert max(shapes) == 2
+    assert len(templates) < 40 * len(shapes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.accesses.values import lane_symbol
-from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Atom, Choice, Poly, Symbol, Test, poly
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Atom, Choice, Poly, Symbol, Test, parts, poly
 from ioaware.analysis.ir.sectors.lanes import numeric
 
 Numbers = NDArray[np.int64]
@@ -99,6 +99,24 @@ def split_lanes(value: Poly, lanes: frozenset[str]) -> tuple[Poly, Poly]:
     """Return the terms without lane indices, and those with."""
     fixed = {m: c for m, c in value.terms.items() if not any(atom.free & lanes for atom in m)}
     return Poly(fixed), Poly({m: c for m, c in value.terms.items() if m not in fixed})
+
+
+def outer_parts(value: Poly, inner: frozenset[str]) -> Iterator[Poly]:
+    """Yield the largest parts of an expression that are free of the `inner` indices.
+
+    The other indices decide the expression through these parts alone. Why: programs differ in more indices than tiles do, as
+    in `(p // columns * BLOCK + lane) % M`.
+    """
+    fixed, moving = split_lanes(value, inner)
+    if fixed.free:
+        yield fixed
+    for monomial in moving.terms:
+        if factor := tuple(atom for atom in monomial if not atom.free & inner):
+            yield Poly({factor: 1})
+        for atom in monomial:
+            if atom.free & inner:
+                for part in parts(atom):
+                    yield from outer_parts(part, inner)
 
 
 def clipped(test: Test, columns: Mapping[str, Numbers], lanes: Mapping[str, Numbers], count: int) -> Numbers | None:
