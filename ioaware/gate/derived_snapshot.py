@@ -6,9 +6,10 @@ It holds formulas, their values at two points, facts of the kernels, and what ma
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ioaware.gate.constant_sizes import DeriveAt, other_point
 from ioaware.gate.derived_work import admission_of, conditions_of, formulas_of, operator_formulas_of
 from ioaware.gate.formulas.formula_order import Point, value_at
 from ioaware.gate.kernel_facts import facts_of
@@ -50,6 +51,15 @@ def recorded(derived: Derived) -> Recorded:
     texts = {kind: UNKNOWN if expr is None else show(expr) for kind, expr in formulas.items()}
     values = tuple((point, tuple(_value(expr, point) for expr in formulas.values())) for point in points_of(derived))
     return Recorded(texts, values, facts_of(derived), header_of(derived), conditions_of(derived))
+
+
+def with_other_constants(now: Recorded, derived: Derived, derive_at: DeriveAt) -> Recorded:
+    """Return the record with a second point that has other constants.
+
+    Formulas say nothing of such a point, so that growth by those sizes would not be seen.
+    """
+    second = other_point(derived, derive_at, list(now.texts))
+    return replace(now, values=(now.values[0], second)) if second else now
 
 
 def _value(expr: Any, point: Point) -> int | None:

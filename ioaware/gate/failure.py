@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioaware.display.units import times_text
 from ioaware.gate import budgets
+from ioaware.gate.constant_sizes import DeriveAt, constants_of, is_elsewhere
 from ioaware.gate.derived_snapshot import Recorded, recorded
 from ioaware.gate.formulas.formula_order import Comparison, at_text
 from ioaware.gate.repository.ledger import LEDGER
@@ -36,15 +38,19 @@ EQUAL_BYTES = {
 }
 
 
-def failure_text(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived, command: str) -> str:
+def failure_text(
+    snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived, command: str, derive_at: DeriveAt
+) -> str:
     """Return the message of a test whose snapshot does not hold.
 
-    `command` accepts what is now.
+    `command` accepts what is now. `derive_at` derives the call at other sizes.
     """
-    return "\n".join(_lines(snapshot, now, found, derived, command))
+    return "\n".join(_lines(snapshot, now, found, derived, command, derive_at))
 
 
-def _lines(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived, command: str) -> Iterator[str]:
+def _lines(
+    snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived, command: str, derive_at: DeriveAt
+) -> Iterator[str]:
     if snapshot.missing:
         yield f"MISSING: {derived.target} has no snapshot yet"
         if found.verdict is not Verdict.INCOMPARABLE:
@@ -56,7 +62,7 @@ def _lines(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived
         yield f"  why         {found.reason}"
     for kind in dict.fromkeys((*snapshot.texts, *now.texts)):
         yield from _formula(kind, snapshot, now, found.comparisons.get(kind))
-    yield from _sources(snapshot, now, found, derived)
+    yield from _sources(snapshot, now, found, derived, derive_at)
     yield from _operators(found, derived)
     yield from _floor(derived)
     if snapshot.header and snapshot.header != now.header:
@@ -106,17 +112,23 @@ def _formula(kind: str, snapshot: Snapshot, now: Recorded, compared: Comparison 
         yield f"              {at_text(point)}: {before:,} -> {after:,} ({after - before:+,})"
 
 
-def _sources(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived) -> Iterator[str]:
+def _sources(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Derived, derive_at: DeriveAt) -> Iterator[str]:
     """Yield the lines that explain what changed.
 
     They are those whose bytes are the difference, or else the largest ones. A snapshot has totals, so that of several
-    lines with these bytes any may be the new one.
+    lines with these bytes any may be the new one. What changed where a constant is another is explained there.
     """
     changed = [kind for kind, one in found.comparisons.items() if one.verdict is not Verdict.SAME]
     if snapshot.missing or not changed:
         return
+    constants = constants_of(derived)
+    there = [one.witness[0] for one in found.comparisons.values() if one.witness and is_elsewhere(one.witness[0], constants)]
+    if there:
+        only = {kind: replace(one, values=()) for kind, one in found.comparisons.items()}
+        derived, found = derive_at(there[0]), replace(found, comparisons=only)
     moving = _moving(derived, changed)
-    exact = _fitting(moving, snapshot, now, changed) or _fitting_by_value(moving, found, changed, derived)
+    exact = [] if there else _fitting(moving, snapshot, now, changed)
+    exact = exact or _fitting_by_value(moving, found, changed, derived)
     yield from _listed(exact or moving, "largest" if not exact else "one of" if len(exact) > 1 else "from")
 
 

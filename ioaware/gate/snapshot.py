@@ -15,15 +15,16 @@ One without arguments is missing and never equal to anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from ioaware.errors import UsageError
 from ioaware.gate.budgets import NAMES, check_budgets
+from ioaware.gate.constant_sizes import DeriveAt, bytes_at, compared_elsewhere, constants_of, is_elsewhere
 from ioaware.gate.derived_snapshot import Recorded
 from ioaware.gate.formulas.formula_names import read_pair
-from ioaware.gate.formulas.formula_order import Comparison, Point, compare, value_at
+from ioaware.gate.formulas.formula_order import Comparison, Point, at_text, compare, value_at
 from ioaware.gate.kernel_facts import FACTS, MACHINE_CODE, judge_fact
 from ioaware.gate.row import Header
 from ioaware.gate.verdict import Verdict, worst
@@ -144,10 +145,13 @@ class Judgement:
     comparisons: Mapping[str, Comparison] = field(default_factory=dict[str, Comparison])
 
 
-def judge_snapshot(snapshot: Snapshot, now: Recorded, derived: Derived, *, cross_toolchain: bool = False) -> Judgement:
+def judge_snapshot(
+    snapshot: Snapshot, now: Recorded, derived: Derived, derive_at: DeriveAt, *, cross_toolchain: bool = False
+) -> Judgement:
     """Return the verdict on a derivation.
 
-    Only SAME means that the snapshot still holds.
+    Only SAME means that the snapshot still holds. `derive_at` derives the call at other sizes, for points at which a constant
+    of its kernels is another.
 
     A snapshot of another toolchain is INCOMPARABLE; with `cross_toolchain` it is SAME where the formulas are proven equal.
     """
@@ -163,8 +167,11 @@ def judge_snapshot(snapshot: Snapshot, now: Recorded, derived: Derived, *, cross
         return Judgement(verdict, "; ".join(["the snapshot is missing", *(reason for _, reason in changed)]))
     names = {name for point, _ in now.values for name in point} | {str(name) for name in derived.symbols or ()}
     admits = admission_of(derived)
-    points = [point for point, _ in snapshot.values] or [point for point, _ in now.values]
-    if why := _outside(points, names, admits):
+    constants = constants_of(derived)
+    here = [one for one in snapshot.values if not is_elsewhere(one[0], constants)]
+    elsewhere = [one for one in snapshot.values if is_elsewhere(one[0], constants)]
+    points = [point for point, _ in here] or [point for point, _ in now.values]
+    if why := _outside([*points, *(point for point, _ in elsewhere)], names, admits, constants):
         return Judgement(Verdict.INCOMPARABLE, why)
     comparisons: dict[str, Comparison] = {}
     for kind in dict.fromkeys((*snapshot.texts, *now.texts)):
@@ -174,33 +181,43 @@ def judge_snapshot(snapshot: Snapshot, now: Recorded, derived: Derived, *, cross
             same = old == new
             comparisons[kind] = Comparison(Verdict.SAME if same else Verdict.INCOMPARABLE, "the same formula" if same else pair)
             continue
-        if why := _damage(snapshot, kind, pair[0]):
+        if why := _damage(snapshot, here, kind, pair[0]):
             return Judgement(Verdict.INCOMPARABLE, why)
         comparisons[kind] = compare(*pair, points, admits)
-    return _judged(snapshot, now, comparisons, cross_toolchain=cross_toolchain)
+    of_kernels = worst(one.verdict for kind, one in comparisons.items() if kind not in OPERATORS)
+    for point, values in elsewhere:
+        found = bytes_at(derive_at, point)
+        if isinstance(found, str):
+            return Judgement(Verdict.INCOMPARABLE, f"cannot be derived at {at_text(point)}: {found}", comparisons)
+        old = dict(zip(snapshot.texts, values, strict=True))
+        for kind in comparisons:
+            comparisons[kind] = compared_elsewhere(comparisons[kind], point, old.get(kind, 0), found.get(kind, 0))
+    return _judged(snapshot, now, comparisons, same_kernels=of_kernels is Verdict.SAME, cross_toolchain=cross_toolchain)
 
 
-def _outside(points: list[Point], names: set[str], admits: Any) -> str:
+def _outside(points: list[Point], names: set[str], admits: Any, constants: Mapping[str, int]) -> str:
     for point in points:
         if set(point) != names:
             return f"the snapshot's sizes are {', '.join(sorted(point))}, the test's {', '.join(sorted(names)) or 'none'}"
-        if not admits(point):
+        if not is_elsewhere(point, constants) and not admits(point):
             where = ", ".join(f"{name}={value}" for name, value in point.items())
             return f"the formulas hold under other conditions now, and not at {where}"
     return ""
 
 
-def _damage(snapshot: Snapshot, kind: str, formula: Any) -> str:
+def _damage(snapshot: Snapshot, here: Sequence[tuple[Point, tuple[int, ...]]], kind: str, formula: Any) -> str:
     """Return why a snapshot contradicts itself: its values are those of its formulas."""
     place = list(snapshot.texts).index(kind) if kind in snapshot.texts else None
-    for point, values in snapshot.values:
+    for point, values in here:
         by_formula = value_at(formula, point)
         if place is not None and by_formula != values[place]:
             return f"the snapshot contradicts itself: its {kind} are {values[place]:,}, and {by_formula} by its formula"
     return ""
 
 
-def _judged(snapshot: Snapshot, now: Recorded, comparisons: dict[str, Comparison], *, cross_toolchain: bool) -> Judgement:
+def _judged(
+    snapshot: Snapshot, now: Recorded, comparisons: dict[str, Comparison], *, same_kernels: bool, cross_toolchain: bool
+) -> Judgement:
     verdict = worst(one.verdict for one in comparisons.values())
     kind = next(kind for kind, one in comparisons.items() if one.verdict is verdict)
     reason = f"{kind}: {comparisons[kind].reason}"
@@ -216,8 +233,7 @@ def _judged(snapshot: Snapshot, now: Recorded, comparisons: dict[str, Comparison
         moved = f"the toolchain moved: {snapshot.header} -> {now.header}"
         equal = "; the formulas are proven equal (--traffic-cross-toolchain lets that pass)" if same else ""
         return Judgement(Verdict.INCOMPARABLE, moved + equal, comparisons)
-    of_kernels = [one.verdict for kind, one in comparisons.items() if kind not in OPERATORS]
-    if snapshot.header == now.header and worst(of_kernels) is not Verdict.SAME:
+    if snapshot.header == now.header and not same_kernels:
         return Judgement(Verdict.INCOMPARABLE, "the same IR: ioaware derives it differently now", comparisons)
     return Judgement(verdict, reason, comparisons)
 

@@ -12,7 +12,6 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
@@ -49,12 +48,20 @@ class Gated:
     def __init__(self, traffic: Traffic, derived: Derived, outcome: Outcome, derive: Callable[..., Derived]) -> None:
         self._traffic = traffic
         self._derive = derive
+        self._elsewhere: dict[tuple[tuple[str, int], ...], Derived] = {}
         self.derived = derived
         self.outcome = outcome
 
     def compile(self) -> None:
         """Derive the call again with machine code, for facts that only it tells."""
-        self.derived = self._derive(machine_code=True)
+        self.derived = self._derive({}, machine_code=True)
+
+    def derive_at(self, point: Mapping[str, int]) -> Derived:
+        """Derive the call at other sizes."""
+        key = tuple(sorted(point.items()))
+        if key not in self._elsewhere:
+            self._elsewhere[key] = self._derive(point, machine_code=False)
+        return self._elsewhere[key]
 
     def __eq__(self, other: object) -> bool:
         __tracebackhide__ = True
@@ -128,9 +135,13 @@ class Traffic:
         Needs no GPU.
         """
         __tracebackhide__ = True
-        derive = partial(derive_call, function, args, kwargs, dict(self._sizes.values), gpu=self._gpu)
+        sizes = dict(self._sizes.values)
+
+        def derive(point: Mapping[str, int], *, machine_code: bool) -> Derived:
+            return derive_call(function, args, kwargs, {**sizes, **point}, gpu=self._gpu, machine_code=machine_code)
+
         with self._remembered():
-            derived = derive(machine_code="max_spills" in self._budgets)
+            derived = derive({}, machine_code="max_spills" in self._budgets)
         self.kernels |= kernels_of(derived, self._root)
         gated = Gated(self, derived, self._outcome(derived, sys._getframe(1)), derive)  # pyright: ignore[reportPrivateUsage]
         self.outcomes.append(gated.outcome)
@@ -169,7 +180,7 @@ class Traffic:
         Raises `TrafficChangedError` unless it is SAME, or may be and is to be written.
         """
         __tracebackhide__ = True
-        from ioaware.gate.derived_snapshot import recorded
+        from ioaware.gate.derived_snapshot import recorded, with_other_constants
         from ioaware.gate.failure import failure_text
         from ioaware.gate.snapshot import judge_snapshot
 
@@ -182,18 +193,18 @@ class Traffic:
         if snapshot.budgets:
             self._hold(gated, snapshot.budgets)
         now = recorded(derived)
-        found = judge_snapshot(snapshot, now, derived, cross_toolchain=self._cross_toolchain)
+        found = judge_snapshot(snapshot, now, derived, gated.derive_at, cross_toolchain=self._cross_toolchain)
         if found.verdict is Verdict.SAME:
             gated.outcome.judge(Verdict.SAME, found.reason)
             return
         mode = "create" if snapshot.missing and found.verdict is Verdict.INCOMPARABLE else "accept"
         known = all(now.facts[name] is not None for name in snapshot.facts)
         if self._mode in ("accept", mode) and derived.exact and known and expected.place:
-            self._write(expected.place, now, snapshot.facts)
+            self._write(expected.place, with_other_constants(now, derived, gated.derive_at), snapshot.facts)
             gated.outcome.judge(WRITTEN, f"{self._mode}: the snapshot is written if the test passes")
             return
         command = f"pytest {shlex.quote(self._test)} --traffic={mode}"
-        message = failure_text(snapshot, now, found, derived, command)
+        message = failure_text(snapshot, now, found, derived, command, gated.derive_at)
         gated.outcome.judge(MISSING if snapshot.missing else found.verdict, found.reason, message)
         self._fail(message)
 

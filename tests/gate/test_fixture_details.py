@@ -71,7 +71,7 @@ def test_how_both_sides_compare_and_show_themselves() -> None:
     compared: list[Any] = []
     fixture: Any = SimpleNamespace(compare=lambda gated, other: compared.append((gated, other)))
     derived: Any = SimpleNamespace(target="f", requested=Bytes(1, 1, read_formula="n", write_formula="m"))
-    gated = Gated(fixture, derived, Outcome("t"), lambda **_: derived)
+    gated = Gated(fixture, derived, Outcome("t"), lambda _, **__: derived)
     assert gated == expected
     assert expected == gated
     assert compared == [(gated, expected)] * 2
@@ -145,7 +145,7 @@ def test_bytes_that_are_not_exact_give_the_note_of_their_launch() -> None:
     exact, not_exact = (Launch(name, exact=name == "a", notes=(f"note of {name}",)) for name in "ab")
     derived: Any = SimpleNamespace(exact=False, notes=(), launches=(exact, not_exact))
     nothing: Any = None
-    found = judge_snapshot(nothing, nothing, derived)
+    found = judge_snapshot(nothing, nothing, derived, nothing)
     assert (found.verdict, found.reason) == (
         Verdict.INCOMPARABLE, "the bytes are not exact, and a snapshot holds exact ones: note of b",
     )  # fmt: skip
@@ -153,11 +153,13 @@ def test_bytes_that_are_not_exact_give_the_note_of_their_launch() -> None:
 
 def test_sizes_that_the_test_does_not_have() -> None:
     outside: Any = vars(snapshot)["_outside"]
-    assert outside([{"n": 1}], {"n"}, lambda point: True) == ""
-    assert outside([{"n": 1, "m": 2}], {"k", "j"}, bool) == "the snapshot's sizes are m, n, the test's j, k"
-    assert outside([{"n": 1}], set(), bool) == "the snapshot's sizes are n, the test's none"
+    assert outside([{"n": 1}], {"n"}, lambda point: True, {}) == ""
+    assert outside([{"n": 1, "m": 2}], {"k", "j"}, bool, {}) == "the snapshot's sizes are m, n, the test's j, k"
+    assert outside([{"n": 1}], set(), bool, {}) == "the snapshot's sizes are n, the test's none"
     said = "the formulas hold under other conditions now, and not at n=1"
-    assert outside([{"n": 1}], {"n"}, lambda point: False) == said
+    assert outside([{"n": 1}], {"n"}, lambda point: False, {}) == said
+    assert outside([{"n": 1}], {"n"}, lambda point: False, {"n": 1}) == said
+    assert outside([{"n": 1}], {"n"}, lambda point: False, {"n": 2}) == ""  # derived again there
 
 
 def test_a_header_hashes_the_kernels_and_not_torchs_operators() -> None:
