@@ -19,6 +19,7 @@ from ioaware.compilation.execution.program_values import RANDOM, Moved
 from ioaware.compilation.launches import CapturedLaunch, Event, agree
 from ioaware.errors import NoKernelError, UsageError
 from ioaware.fakegpu.autotuning import Override
+from ioaware.fakegpu.host_tensors import all_on_gpu_note
 from ioaware.result import ParamValue
 from ioaware.targets.target import Target
 
@@ -113,8 +114,22 @@ def capture(
 def _plain_run(runner: HostRunner) -> HostRun:
     """Run with plain integers, reading data where host code needs it.
 
-    Raises `UsageError`.
+    Where tensors on the CPU are in the way, all are taken to be on the GPU from then on. Raises `UsageError`.
     """
+    try:
+        return _run_as_written(runner)
+    except UsageError as error:
+        if not (runner.host_tensors and runner.host_tensors.mattered):
+            raise
+        runner.host_tensors = None
+        plain = _run_as_written(runner)
+        plain.notes += (all_on_gpu_note(error),)
+        plain.may_differ |= isinstance(error, NoKernelError)
+        return plain
+
+
+def _run_as_written(runner: HostRunner) -> HostRun:
+    """Run with plain integers, then with data if host code needs them. Raises `UsageError`."""
     plain = runner.run(SymbolicParams({}))
     if plain.error is not None and runner.needs_data(plain.error):
         plain = runner.plain_run_with_data()

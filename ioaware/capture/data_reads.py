@@ -44,7 +44,13 @@ Such a number is, for example, a size.
 """
 
 MODE_FILES = (
-    *("fakegpu/fake_cuda.py", "fakegpu/storages.py", "fakegpu/aten_traffic.py", "fakegpu/custom_ops.py"),
+    *(
+        "fakegpu/fake_cuda.py",
+        "fakegpu/host_tensors.py",
+        "fakegpu/storages.py",
+        "fakegpu/aten_traffic.py",
+        "fakegpu/custom_ops.py",
+    ),
     *("capture/fake_tensors.py", "capture/index_data.py", "torch/_ops.py", "torch/_subclasses/fake_tensor.py"),
 )
 """Files of the dispatch modes between host code and an operator."""

@@ -47,6 +47,7 @@ from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.fake_cuda import StandIn, cuda_on_cpu
 from ioaware.fakegpu.host_clock import HostClock, seeded_host_clock
 from ioaware.fakegpu.host_random import HostRandom, seeded_host_random
+from ioaware.fakegpu.host_tensors import HostTensors
 from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.symints.symbols import Decision, ReadsDataError, Symbols, cheap_simplify
 from ioaware.symints.without_dynamo import without_torch_compile
@@ -123,9 +124,14 @@ class HostRunner:
         self._autotune = autotune
         self._gpu = gpu
         self._refused = refused
+        self._choices = autotune, gpu, refused
         self.eager = eager
         self._reads = DataReads()
         self._state = HostState(target.call)
+        self._stand_in = StandIn()
+        """What depends on the GPU, in all runs: later ones find what the first compiled."""
+        self.host_tensors: HostTensors | None = HostTensors()
+        """The tensors that are the host's beside a GPU too; None where all are taken to be the GPU's."""
 
     @property
     def name(self) -> str:
@@ -146,7 +152,13 @@ class HostRunner:
 
         They are those of Python and NumPy. It also reads other times.
         """
-        return HostRunner(self._target, self.params, self._autotune, self._gpu, self._refused, eager=self.eager, seed=seed)
+        return self._another(self.params, seed)
+
+    def _another(self, params: dict[str, Any], seed: int = 0) -> HostRunner:
+        """Return a runner of the same function at other parameters or another seed."""
+        runner = HostRunner(self._target, params, self._autotune, self._gpu, self._refused, eager=self.eager, seed=seed)
+        runner.host_tensors = self.host_tensors and HostTensors()
+        return runner
 
     def same_at(self, point: Mapping[str, int], symbolic: SymbolicParams, events: list[Event]) -> bool:
         """Return whether a plain run at `point` makes the launches of `events`.
@@ -154,8 +166,7 @@ class HostRunner:
         It must also read the same data.
         """
         others = {name: point[kept] for name, kept in symbolic.same.items()}
-        at_point = {**self.params, **point, **others}
-        there = HostRunner(self._target, at_point, self._autotune, self._gpu, self._refused, eager=self.eager)
+        there = self._another({**self.params, **point, **others})
         if self._reads.values:
             try:
                 there.read_data()
@@ -190,10 +201,10 @@ class HostRunner:
             names = {access.tensor.partition("[")[0] for access in traffic.accesses if access.kind != "read"}
             written.add(tensor_of(arguments[name]) for name in names & arguments.keys())
 
-        interceptor = Interceptor(symbols, events, self._autotune, self._gpu, self._refused, on_launch)
+        interceptor = Interceptor(symbols, events, *self._choices, on_launch, self.host_tensors)
         try:
             with (
-                _environment(self.eager, self._seed),
+                self._environment(),
                 recording(reads, written, placeholders),
                 interceptor,
                 written,
@@ -224,12 +235,12 @@ class HostRunner:
                     sum(isinstance(event, CapturedLaunch) for event in run.events) - 1, launch, arguments, self._gpu
                 )
 
-        interceptor = Interceptor(run.symbols, run.events, self._autotune, self._gpu, self._refused, on_launch)
+        interceptor = Interceptor(run.symbols, run.events, *self._choices, on_launch, self.host_tensors)
         try:
             exposed: Callable[[Any], None] = index_data.forget if index_data else lambda _: None
             data = replaying(self._reads, run.symbols, exposed)
             with (
-                _environment(self.eager, self._seed) as (stand_in, host_random, clock),
+                self._environment() as (host_random, clock),
                 without_torch_compile(),
                 symbolic_minmax(),
                 symbolic_initialisers(),
@@ -240,7 +251,7 @@ class HostRunner:
                     self._work(run, interceptor, index_data)
                 used = ("draws random numbers" if host_random.used else "", "reads the clock" if clock.used else "")
                 run.chance = " and ".join(filter(None, used))
-            run.notes, run.may_differ = stand_in.notes, bool(stand_in.differences)
+            run.notes, run.may_differ = self._stand_in.notes, bool(self._stand_in.differences)
         except (Exception, SystemExit) as error:
             run.error = error if isinstance(error, Exception) else UsageError(f"{self._target.name} exits")
         finally:
@@ -266,6 +277,24 @@ class HostRunner:
             interceptor.drop_notes()
             outcome = recorded(work.run)
         run.returned = interceptor.storages_of(outcome)
+
+    @contextmanager
+    def _environment(self) -> Generator[tuple[HostRandom, HostClock]]:
+        """Give host code a fake GPU, and restore the state afterwards.
+
+        Its prints go to stderr, and the random state is restored.
+        """
+        with (
+            redirect_stdout(sys.stderr),
+            _random.fork_rng(devices=[]),
+            seeded_host_random(self._seed) as host_random,
+            seeded_host_clock(self._seed) as clock,
+            cuda_on_cpu(self.host_tensors, self._stand_in),
+            torch_settings_restored(),
+        ):
+            _random.manual_seed(0)
+            with DropGenerators(), torch_compile_on_fake_gpu(self._stand_in, eager=self.eager):
+                yield host_random, clock
 
     def parameters_to_pin(self, symbolic: SymbolicParams, error: Exception) -> dict[str, str]:
         """Return the parameter without which the run gets further than `error`.
@@ -335,25 +364,6 @@ class HostRunner:
         return UsageError(
             f"{self.name} raised {type(error).__name__}{where}: {first_line(error)}", "The function must run by itself first."
         )
-
-
-@contextmanager
-def _environment(eager: bool, seed: int) -> Generator[tuple[StandIn, HostRandom, HostClock]]:
-    """Give host code a fake GPU, and restore the state afterwards.
-
-    Its prints go to stderr, and the random state is restored.
-    """
-    with (
-        redirect_stdout(sys.stderr),
-        _random.fork_rng(devices=[]),
-        seeded_host_random(seed) as host_random,
-        seeded_host_clock(seed) as clock,
-        cuda_on_cpu() as stand_in,
-        torch_settings_restored(),
-    ):
-        _random.manual_seed(0)
-        with DropGenerators(), torch_compile_on_fake_gpu(stand_in, eager=eager):
-            yield stand_in, host_random, clock
 
 
 def at_values(values: Mapping[str, int]) -> Callable[[Expr], Expr]:

@@ -43,6 +43,7 @@ from ioaware.fakegpu.autotuning import (
     run_one_configuration,
 )
 from ioaware.fakegpu.fake_cuda import CUDA
+from ioaware.fakegpu.host_tensors import ASK_FOR_HOST_CODE, CPU, HostTensors
 from ioaware.fakegpu.storages import strided_tensors
 from ioaware.symints.symbols import Symbols, bit_length, symbolic_hash
 
@@ -51,11 +52,6 @@ jit: Any = _jit
 interpreter: Any = _interpreter
 
 TORCH = str(Path(torch.__file__).parent)
-ASK_FOR_HOST_CODE = tuple(str(Path(TORCH) / name) for name in ("__init__.py", "amp/autocast_mode.py", "utils/checkpoint.py"))
-"""Files of torch that hand the device on or act on tensors of the GPU alone.
-
-`get_default_device` is an example of the first, and `custom_fwd` of the second.
-"""
 STORAGE_SPACING = 2**44
 """Bytes between the fake addresses of storages.
 
@@ -63,15 +59,17 @@ They are never read; the alignment is that of CUDA's allocator.
 """
 
 
-def _reported_device(tensor: Any) -> torch.device:
+def _reported_device(tensor: Any, host_tensors: HostTensors | None) -> torch.device:
     """Return `cuda:0` to host code, and the real device to torch itself.
 
     The latter is that of the fake tensor.
     """
-    asks = sys._getframe(1).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
+    asks = sys._getframe(2).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
     if tensor.fake_mode.in_kernel_invocation:
         return torch.device("meta")
-    return tensor.fake_device if TORCH in asks and asks not in ASK_FOR_HOST_CODE else CUDA
+    if TORCH in asks and not asks.startswith(ASK_FOR_HOST_CODE):
+        return tensor.fake_device
+    return CPU if host_tensors and host_tensors.asked(tensor) else CUDA
 
 
 class Interceptor:
@@ -85,11 +83,13 @@ class Interceptor:
         gpu: GPUTarget,
         refused: dict[str, str | None],
         on_launch: Callable[[CapturedLaunch, Mapping[str, Any]], None] | None = None,
+        host_tensors: HostTensors | None = None,
     ) -> None:
         """Initialise an interceptor.
 
         `refused` maps configurations of autotuned kernels (`launch_configuration`) to the reason why they cannot run, None
-        where they can. `on_launch` receives each launch with its arguments as the host code passed them.
+        where they can. `on_launch` receives each launch with its arguments as the host code passed them. No kernel may have a
+        tensor of `host_tensors`.
         """
         self._symbols = symbols
         self._events = events
@@ -100,6 +100,7 @@ class Interceptor:
         self._configuration: dict[str, Any] | None = None
         self._alternatives: tuple[dict[str, Any], ...] = ()
         self._on_launch = on_launch
+        self._host_tensors = host_tensors
         self._notes: tuple[str, ...] = ()
         self._storages: dict[int, tuple[int, Any]] = {}
         self._parameter_names = ParameterNames()
@@ -120,7 +121,7 @@ class Interceptor:
         patches.set(jit.JITFunction, "run", run)
         patches.set(interpreter.InterpretedFunction, "run", interpreted)
         patches.set(FakeTensor, "data_ptr", lambda tensor: self._address(tensor))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
-        patches.set(FakeTensor, "device", property(_reported_device))
+        patches.set(FakeTensor, "device", property(lambda tensor: _reported_device(tensor, self._host_tensors)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
         patches.set(torch.SymInt, "bit_length", bit_length)
         patches.set(torch.SymInt, "__hash__", symbolic_hash)
         patch_autotuners(patches, self._tuned)
@@ -171,6 +172,8 @@ class Interceptor:
         for hook in kernel.pre_run_hooks:
             hook(*args, **kwargs)
         bound, options = self._bound(kernel, args, kwargs)
+        if self._host_tensors:
+            self._host_tensors.refuse(bound.values())
         sizes: Any = grid(dict(bound)) if callable(grid) else grid
         extents: list[Expr] = [self._symbols.expression(size) for size in (*sizes, 1, 1, 1)[:3]]
         for axis, (size, most) in enumerate(zip(sizes, grid_limits(self._gpu), strict=False)):

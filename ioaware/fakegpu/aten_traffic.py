@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from ioaware.fakegpu.aten_flops import operator_products
+from ioaware.fakegpu.host_tensors import is_host_work
 from ioaware.fakegpu.storages import OperatorMode, storages, strided_tensors
 from ioaware.result import Launch, Traffic
 
@@ -68,7 +69,7 @@ class OperatorRecorder(OperatorMode):
     ) -> Any:
         before = len(self._launches)
         outcome = func(*args, **(kwargs or {}))
-        if len(self._launches) == before:
+        if len(self._launches) == before and not is_host_work():
             traffic = operator_traffic(func, args, kwargs or {}, outcome)
             if traffic is not None:
                 products = operator_products(func, args, kwargs or {}, outcome)

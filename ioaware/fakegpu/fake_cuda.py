@@ -27,8 +27,8 @@ from ioaware._monkeypatch import Patches, unpatched
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autocast import autocast_on_cpu
 from ioaware.fakegpu.cubin import resources
+from ioaware.fakegpu.host_tensors import CPU, HostTensors, host_work
 
-CPU = torch.device("cpu")
 CUDA = torch.device("cuda", 0)
 
 # NVIDIA H200. SMs and L2 bytes are those that its driver reports. Shared memory, registers and threads are those of compute
@@ -96,18 +96,23 @@ class StandIn:
 
 
 @contextmanager
-def cuda_on_cpu() -> Generator[StandIn]:
+def cuda_on_cpu(host_tensors: HostTensors | None = None, stand_in: StandIn | None = None) -> Generator[StandIn]:
     """Make host code inside the block see one GPU while its tensors are on the CPU.
+
+    All of them seem to be the GPU's, or all but those in `host_tensors`, where new ones are added. What
+    depends on the GPU is noted in `stand_in`.
 
     Everything is restored on leaving. Kernels wrapped for torch.compile (`torch.library.wrap_triton`) launch directly.
     """
-    stand_in = StandIn()
-    mode = _Redirect()
+    stand_in = stand_in or StandIn()
+    mode = _Redirect(host_tensors)
     with Patches() as patches, mode, set_wrap_triton_enabled(False), autocast_on_cpu():
         for name, value in _torch_cuda(stand_in).items():
             if hasattr(torch.cuda, name):
                 patches.set(torch.cuda, name, value)
         patches.set(_Tensor, "record_stream", _always(None))  # its stream is not torch's
+        if host_tensors:
+            _follow_unseen(host_tensors, patches)
         for name, value in _torch_accelerator().items():
             if hasattr(torch.accelerator, name):
                 patches.set(torch.accelerator, name, value)
@@ -154,12 +159,12 @@ native: Any = torch._C  # pyright: ignore[reportPrivateUsage]
 log_api_usage: Call = native._log_api_usage_once
 COMPILER = "torch._dynamo.convert_frame"
 
-# Results of tensor methods and attribute getters that would reveal the CPU.
-FAKE_RESULTS: dict[Any, Any] = {
-    _Tensor.is_cuda.__get__: True,
-    _Tensor.is_cpu.__get__: False,
-    _Tensor.device.__get__: CUDA,
-    _Tensor.get_device: CUDA.index,
+# Results of tensor methods and attribute getters that would reveal the CPU, for tensors of the GPU and of the host.
+PLACES: dict[Any, tuple[Any, Any]] = {
+    _Tensor.is_cuda.__get__: (True, False),
+    _Tensor.is_cpu.__get__: (False, True),
+    _Tensor.device.__get__: (CUDA, CPU),
+    _Tensor.get_device: (CUDA.index, -1),
 }
 SAME_TENSOR = frozenset({_Tensor.cuda, _Tensor.pin_memory})
 
@@ -170,21 +175,51 @@ class _Redirect(TorchFunctionMode):
     A mode is inactive in Python code below a torch function: see `_follow_into_backward`.
     """
 
+    def __init__(self, host_tensors: HostTensors | None) -> None:
+        super().__init__()
+        self._host = host_tensors
+
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if func in FAKE_RESULTS:
-            return FAKE_RESULTS[func]
-        if func in SAME_TENSOR:
-            return args[0]
+        named = kwargs or {}
+        if func in PLACES:
+            on_gpu, on_host = PLACES[func]
+            return on_host if self._host and self._host.asked(args[0]) else on_gpu
+        if func is _Tensor.is_pinned and self._host:
+            return self._host.is_pinned(args[0])
+        if func is _Tensor.type and len(args) == 1 and not named:
+            return func(*args).replace("torch.", "torch." if self._host and self._host.asked(args[0]) else "torch.cuda.")
         if func is torch.device:
-            return func(*args, **(kwargs or {}))
-        named = {name: _named_on_cpu(value) if name == "device" else on_cpu(value) for name, value in (kwargs or {}).items()}
-        named.pop("pin_memory", None)
-        if func in torch_device._device_constructors():  # else torch.set_default_device would apply below this mode
-            named["device"] = named.get("device") or CPU
-        convert = _named_on_cpu if func is _Tensor.to else on_cpu
-        return func(*map(convert, args), **named)
+            return func(*args, **named)
+        if self._host:
+            return self._host.call(func, args, named, lambda: _redirected(func, args, named))
+        return _redirected(func, args, named)
+
+
+def _redirected(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function of torch with the CPU in place of the GPU."""
+    if func in SAME_TENSOR:
+        return args[0]
+    named = {name: _named_on_cpu(value) if name == "device" else on_cpu(value) for name, value in kwargs.items()}
+    named.pop("pin_memory", None)
+    if func in torch_device._device_constructors():  # else torch.set_default_device would apply below this mode
+        named["device"] = named.get("device") or CPU
+    convert = _named_on_cpu if func is _Tensor.to else on_cpu
+    return func(*map(convert, args), **named)
+
+
+def _follow_unseen(host_tensors: HostTensors, patches: Patches) -> None:
+    """Note where tensors are that no mode sees made: parameters and the memory of NumPy."""
+
+    def make(kind: Any, data: Any = None, requires_grad: bool = True) -> Any:
+        made = plain(kind, data, requires_grad)
+        host_tensors.follow(data, made)
+        return made
+
+    plain: Call = patches.set(torch.nn.Parameter, "__new__", staticmethod(make))
+    for name in ("from_numpy", "frombuffer"):
+        patches.set(torch, name, host_tensors.adding(getattr(torch, name)))
 
 
 def _metadata(tensor: torch.Tensor) -> dict[str, Any]:
@@ -230,7 +265,7 @@ def _follow_into_backward(mode: _Redirect, patches: Patches) -> None:
     """Enter the mode again in backward functions: Python code below `Tensor.backward`."""
 
     def run_backward(*args: Any, **kwargs: Any) -> Any:
-        with mode:
+        with mode, host_work(is_host=False):
             return plain(*args, **kwargs)
 
     plain: Call = patches.set(autograd, "_engine_run_backward", run_backward)

@@ -12,6 +12,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from ioaware.fakegpu.host_tensors import is_host_work
+
 
 class OperatorMode(TorchDispatchMode):
     """Base of dispatch modes that observe operators.
@@ -41,6 +43,8 @@ class AllocationTracker(OperatorMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         outcome = func(*args, **(kwargs or {}))
+        if is_host_work():
+            return outcome
         operands = set(storages((args, kwargs)))
         if func is torch.ops.aten.lift_fresh.default:  # torch.tensor(...) allocates before a mode is called
             operands = set[int]()

@@ -18,13 +18,14 @@ from ioaware.capture.host_state import host_state_restored
 from ioaware.capture.parameter_names import ParameterNames
 from ioaware.case import Work
 from ioaware.environment import software_environment
-from ioaware.errors import IoawareError, UsageError
+from ioaware.errors import IoawareError, NoKernelError, UsageError
 from ioaware.fakegpu.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.autotuning import chooses, no_choice_error
 from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.fake_cuda import StandIn, cuda_on_cpu
 from ioaware.fakegpu.host_clock import seeded_host_clock
 from ioaware.fakegpu.host_random import seeded_host_random
+from ioaware.fakegpu.host_tensors import HostTensors, all_on_gpu_note
 from ioaware.fakegpu.storages import AllocationTracker
 from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.result import Check, Launch, ParamValue, Result, total
@@ -72,9 +73,20 @@ def trace(
     `observer` sees every launch, program, loop, assignment and access.
     Raises `UsageError` when the target launches no kernel, or raises: the message names the exception and its line.
     """
-    values = target.resolve(params)
-    progress = Progress(report) if report else None
-    tracer = Tracer(autotune or {}, progress, observer, eager)
+    host_tensors = HostTensors()
+    try:
+        return _traced(target, params, Tracer(autotune or {}, report, observer, eager, host_tensors))
+    except UsageError as error:
+        if not host_tensors.mattered:
+            raise
+        result = _traced(target, params, Tracer(autotune or {}, report, observer, eager))
+        notes = (*result.notes, all_on_gpu_note(error))
+        return replace(result, notes=notes, exact=result.exact and not isinstance(error, NoKernelError))
+
+
+def _traced(target: Target, params: Mapping[str, ParamValue], tracer: Tracer) -> Result:
+    """Trace with the tensors of the host, if any, where they are."""
+    values, progress, autotune = target.resolve(params), tracer.progress, tracer.autotune
     with (
         progress or nullcontext(),
         module_state_restored(),
@@ -91,7 +103,7 @@ def trace(
             recording = tracer.record(work.run)
         check = _check(work, recording.output)
         notes = (*stand_in.notes, *_placeholder_notes(work), *_check_notes(check))
-    _refuse_without_choice(target.name, autotune or {}, recording.launches)
+    _refuse_without_choice(target.name, autotune, recording.launches)
     result = _result(target, values, recording, check, notes)
     return replace(result, exact=False) if stand_in.differences else result
 
@@ -106,11 +118,17 @@ class Tracer:
     """Runs functions under the fake GPU, the interpreter and the recorders."""
 
     def __init__(
-        self, autotune: Mapping[str, ParamValue], progress: Progress | None, observer: Observer | None, eager: bool
+        self,
+        autotune: Mapping[str, ParamValue],
+        report: Callable[[str], None] | None,
+        observer: Observer | None,
+        eager: bool,
+        host_tensors: HostTensors | None = None,
     ) -> None:
-        self._autotune = autotune
+        self.autotune = autotune
+        self.progress = Progress(report) if report else None
         self._eager = eager
-        self._progress = progress
+        self._host_tensors = host_tensors
         self._observer = observer
         self._names = ParameterNames()
         self.launches: list[Launch] = []
@@ -126,10 +144,10 @@ class Tracer:
             _random.fork_rng(devices=[]),
             seeded_host_random(SEED),
             seeded_host_clock(SEED),
-            cuda_on_cpu() as stand_in,
+            cuda_on_cpu(self._host_tensors) as stand_in,
             torch_settings_restored(),
             torch_compile_on_fake_gpu(stand_in, eager=self._eager),
-            interpret_kernels(self.launch, self._autotune, self._progress, self._observer),
+            interpret_kernels(self.launch, self.autotune, self.progress, self._observer),
         ):
             _random.manual_seed(SEED)
             yield stand_in
@@ -152,6 +170,8 @@ class Tracer:
         self, kernel: str, grid: tuple[int, ...], notes: tuple[str, ...], arguments: Mapping[str, Any]
     ) -> Generator[None]:
         """Count a launch, whose programs run inside the block."""
+        if self._host_tensors:
+            self._host_tensors.refuse(arguments.values())
         counter, names = ByteCounter(), self._names.of(arguments) or None
         with count_accesses(counter, self._observer):
             yield
@@ -220,7 +240,7 @@ def _result(
     kernels = [launch for launch in recording.launches if launch.origin == "triton"]
     operators = [launch for launch in recording.launches if launch.origin == "torch"]
     if not kernels:
-        raise UsageError(
+        raise NoKernelError(
             f"{target.name} launched no Triton kernel",
             "A target launches its kernels when called, or returns the callable that does.",
         )

@@ -1,0 +1,67 @@
+"""Host code that asks where a tensor is gets the answer of a machine with a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ioaware.derivation.derive import derive
+from ioaware.result import Result
+from ioaware.targets.loading import load_file
+from ioaware.targets.target import load_target
+from ioaware.tracing.trace import trace
+from tests.support import SUPPORT
+
+
+@pytest.fixture(scope="module")
+def targets() -> ModuleType:
+    return load_file(Path(SUPPORT / "targets/host_memory_targets.py"))
+
+
+def both(targets: ModuleType, name: str) -> tuple[Result, Result]:
+    target = load_target(getattr(targets, name))
+    return derive(target, target.resolve({}), machine_code=False), trace(target, {})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("made_without_a_device", "moved_to_the_gpu", "copied_back", "pinned", "default_device", "made_from_another"),
+        *("mixed", "module", "gradient", "refused_by_triton"),
+    ],
+)
+def test_launches_that_depend_on_where_a_tensor_is(targets: ModuleType, name: str) -> None:
+    for result in both(targets, name):
+        assert result.exact
+        assert sum(launch.origin == "triton" for launch in result.launches) == 1
+        assert not any("on the CPU" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("name", ["overwritten_on_the_host", "overwritten_after_copying_back"])
+def test_a_copy_on_the_other_side_keeps_its_values(targets: ModuleType, name: str) -> None:
+    for result in both(targets, name):
+        assert result.exact
+        assert result.requested
+        assert result.requested.read_bytes == 300 * 8 + 299 * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "exact", "reason"),
+    [
+        ("never_moved", True, "cpu tensor"),
+        ("never_moved_and_asserted", True, "AssertionError"),
+        ("only_for_the_gpu", False, "launched no Triton kernel"),
+    ],
+)
+def test_tensors_left_on_the_host_are_taken_to_be_the_gpus(targets: ModuleType, name: str, exact: bool, reason: str) -> None:
+    for result in both(targets, name):
+        assert result.exact == exact
+        assert [launch.kernel for launch in result.launches if launch.origin == "triton"] == ["copy_kernel"]
+        assert any("taken to be on the GPU" in note and reason in note for note in result.notes)
+
+
+def test_operators_on_the_host_are_no_work_of_the_gpu(targets: ModuleType) -> None:
+    for result in both(targets, "moved_to_the_gpu"):
+        assert [launch.kernel for launch in result.launches if launch.origin == "torch"] == ["aten.ones.default"]
