@@ -24,7 +24,9 @@ from ioaware.result import ParamValue
 from ioaware.targets.target import Target
 
 OTHER_SEEDS = (1, 2, 3, 4, 5)
-"""Seeds of the runs that show whether random numbers or the clock decide launches.
+"""Seeds of the runs that show whether chance decides launches.
+
+Chance is random numbers, the clock and hashes.
 
 Why several: one misses half of the launches that the toss of a coin decides.
 """
@@ -129,7 +131,10 @@ def _plain_run(runner: HostRunner) -> HostRun:
 
 
 def _run_as_written(runner: HostRunner) -> HostRun:
-    """Run with plain integers, then with data if host code needs them. Raises `UsageError`."""
+    """Run with plain integers, with data if host code needs them.
+
+    Raises `UsageError`.
+    """
     plain = runner.run(SymbolicParams({}))
     if plain.error is not None and runner.needs_data(plain.error):
         plain = runner.plain_run_with_data()

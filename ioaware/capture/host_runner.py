@@ -45,8 +45,9 @@ from ioaware.errors import IoawareError, UsageError
 from ioaware.fakegpu.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.fake_cuda import StandIn, cuda_on_cpu
-from ioaware.fakegpu.host_clock import HostClock, seeded_host_clock
-from ioaware.fakegpu.host_random import HostRandom, seeded_host_random
+from ioaware.fakegpu.host_clock import seeded_host_clock
+from ioaware.fakegpu.host_process import seeded_host_process
+from ioaware.fakegpu.host_random import seeded_host_random
 from ioaware.fakegpu.host_tensors import HostTensors
 from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.symints.symbols import Decision, ReadsDataError, Symbols, cheap_simplify
@@ -79,7 +80,7 @@ class HostRun:
     Host code built these tensors, and a plain run has the bytes.
     """
     chance: str = ""
-    """What host code used that differs from run to run: random numbers or the clock.
+    """What host code used that differs from run to run, as random numbers.
 
     Empty for neither.
     """
@@ -129,9 +130,15 @@ class HostRunner:
         self._reads = DataReads()
         self._state = HostState(target.call)
         self._stand_in = StandIn()
-        """What depends on the GPU, in all runs: later ones find what the first compiled."""
+        """What depends on the GPU, in all runs.
+
+        Later ones find what the first compiled.
+        """
         self.host_tensors: HostTensors | None = HostTensors()
-        """The tensors that are the host's beside a GPU too; None where all are taken to be the GPU's."""
+        """The tensors that are on the host beside a GPU too.
+
+        None where all are taken to be on the GPU.
+        """
 
     @property
     def name(self) -> str:
@@ -240,7 +247,7 @@ class HostRunner:
             exposed: Callable[[Any], None] = index_data.forget if index_data else lambda _: None
             data = replaying(self._reads, run.symbols, exposed)
             with (
-                self._environment() as (host_random, clock),
+                self._environment() as chance,
                 without_torch_compile(),
                 symbolic_minmax(),
                 symbolic_initialisers(),
@@ -249,8 +256,7 @@ class HostRunner:
                 fake_tensors = CudaFakeTensorMode(run.symbols.shapes)
                 with fake_tensors, EmptyRandomTensors(), module_conversions(), data, interceptor:
                     self._work(run, interceptor, index_data)
-                used = ("draws random numbers" if host_random.used else "", "reads the clock" if clock.used else "")
-                run.chance = " and ".join(filter(None, used))
+                run.chance = chance()
             run.notes, run.may_differ = self._stand_in.notes, bool(self._stand_in.differences)
         except (Exception, SystemExit) as error:
             run.error = error if isinstance(error, Exception) else UsageError(f"{self._target.name} exits")
@@ -279,22 +285,27 @@ class HostRunner:
         run.returned = interceptor.storages_of(outcome)
 
     @contextmanager
-    def _environment(self) -> Generator[tuple[HostRandom, HostClock]]:
+    def _environment(self) -> Generator[Callable[[], str]]:
         """Give host code a fake GPU, and restore the state afterwards.
 
-        Its prints go to stderr, and the random state is restored.
+        Its prints go to stderr, and the random state is restored. The value says what differs from run to run and was used.
         """
         with (
             redirect_stdout(sys.stderr),
             _random.fork_rng(devices=[]),
             seeded_host_random(self._seed) as host_random,
             seeded_host_clock(self._seed) as clock,
+            seeded_host_process(self._seed) as process,
             cuda_on_cpu(self.host_tensors, self._stand_in),
             torch_settings_restored(),
         ):
             _random.manual_seed(0)
             with DropGenerators(), torch_compile_on_fake_gpu(self._stand_in, eager=self.eager):
-                yield host_random, clock
+                yield lambda: " and ".join(
+                    ("draws random numbers",) * host_random.used
+                    + ("reads the clock",) * clock.used
+                    + ("uses hash(), id() or the number of its process",) * process.used
+                )
 
     def parameters_to_pin(self, symbolic: SymbolicParams, error: Exception) -> dict[str, str]:
         """Return the parameter without which the run gets further than `error`.

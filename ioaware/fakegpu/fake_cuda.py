@@ -210,7 +210,10 @@ def _redirected(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 
 def _follow_unseen(host_tensors: HostTensors, patches: Patches) -> None:
-    """Note where tensors are that no mode sees made: parameters and the memory of NumPy."""
+    """Note where tensors are that no mode sees made.
+
+    They are parameters, and those in memory of NumPy.
+    """
 
     def make(kind: Any, data: Any = None, requires_grad: bool = True) -> Any:
         made = plain(kind, data, requires_grad)

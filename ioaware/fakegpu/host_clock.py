@@ -8,24 +8,15 @@ from __future__ import annotations
 
 import datetime
 import gc
-import sys
-import sysconfig
 import threading
 import time
 import uuid
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from types import BuiltinFunctionType
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
-import sympy
-import torch
-import triton
-
-from ioaware._monkeypatch import Patches
+from ioaware.fakegpu.host_caller import calling_code, is_library, replaced_names
 
 START_NS = 1_767_225_600_000_000_000
 """The first of January 2026, in nanoseconds since 1970."""
@@ -39,16 +30,6 @@ FIRST_STEP_NS = (1_000_000, 1_000, 30_000_000, 1_000_000_000, 30_000_000_000, 30
 GROWTH = 1.1
 """Factor between two steps, so that every wait ends."""
 CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
-PACKAGES = (*(Path(str(module.__file__)).parent for module in (torch, triton, np, sympy)), Path(__file__).parent.parent)
-_standard = sysconfig.get_path("stdlib")
-_installed = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
-
-
-def is_library(path: str) -> bool:
-    """Return whether a file is of Python, torch, Triton, NumPy, SymPy or ioaware."""
-    if path.startswith("<frozen") or any(path.startswith(f"{package}/") for package in PACKAGES):
-        return True
-    return path.startswith(f"{_standard}/") and not path.startswith(_installed)
 
 
 class HostClock:
@@ -98,46 +79,19 @@ class HostClock:
         `uuid` reads the clock for its own caller. A callback of the garbage collector runs within host code, for another
         library (hypothesis times collections).
         """
-        caller: Any = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
-        while caller.f_back is not None and caller.f_code.co_filename == uuid.__file__:
-            caller = caller.f_back
-        collecting = any(getattr(callback, "__code__", None) is caller.f_code for callback in gc.callbacks)
-        return not collecting and threading.get_ident() not in self._others and not is_library(caller.f_code.co_filename)
+        code = calling_code((uuid.__file__,))
+        collecting = any(getattr(callback, "__code__", None) is code for callback in gc.callbacks)
+        return not collecting and threading.get_ident() not in self._others and not is_library(code.co_filename)
 
 
 @contextmanager
 def seeded_host_clock(seed: int) -> Generator[HostClock]:
     """Replace the clocks of `time` and `datetime` for host code inside the block."""
     clock = HostClock(seed)
-    replaced = _functions(clock) | _classes(clock)
-    plain = {new: old for old, new in replaced.items()}
-    before = set(sys.modules)
-    try:
-        with Patches() as patches:
-            for owner in _modules(sys.modules):
-                for name, new in _named(owner, replaced):
-                    patches.set(owner, name, new)
-            for name in ("_generate_time_safe", "_UuidCreate"):  # they read the clock in C
-                patches.set(uuid, name, None)
-            yield clock
-    finally:
-        for owner in _modules(sys.modules.keys() - before):  # what host code imported meanwhile
-            for name, old in _named(owner, plain):
-                setattr(owner, name, old)
-
-
-def _modules(names: Any) -> list[Any]:
-    """Return the modules of host code, `time` and `datetime` among those named."""
-    files = {name: getattr(sys.modules[name], "__file__", None) for name in list(names)}
-    ours = [name for name, path in files.items() if isinstance(path, str) and not is_library(path)]
-    return [sys.modules[name] for name in dict.fromkeys((*ours, *({"time", "datetime"} & files.keys())))]
-
-
-def _named(owner: Any, replaced: Mapping[Any, Any]) -> list[tuple[str, Any]]:
-    """Return the names of a module whose values are replaced, with the new values."""
-    names = cast("dict[str, Any]", vars(owner))
-    kinds = (type, BuiltinFunctionType, type(_modules))
-    return [(name, replaced[value]) for name, value in names.items() if isinstance(value, kinds) and value in replaced]
+    with replaced_names(_functions(clock) | _classes(clock), (time, datetime)) as patches:
+        for name in ("_generate_time_safe", "_UuidCreate"):  # they read the clock in C
+            patches.set(uuid, name, None)
+        yield clock
 
 
 def _functions(clock: HostClock) -> dict[Any, Any]:

@@ -9,26 +9,21 @@ from __future__ import annotations
 import os
 import random
 import secrets
-import sys
 import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-import triton
 from numpy.random import bit_generator
 
 from ioaware._monkeypatch import Patches
+from ioaware.fakegpu.host_caller import calling_code, is_library
 
 _numpy: Any = np.random
 _random: Any = random
 DRAWING = frozenset({random.__file__, secrets.__file__, uuid.__file__})
 """Files whose functions draw bytes of the operating system for their caller."""
-LIBRARIES = tuple(str(Path(str(module.__file__)).parent) + os.sep for module in (torch, triton))
-"""Folders of libraries that name temporary files by random bytes."""
 
 
 class HostRandom:
@@ -53,11 +48,11 @@ class HostRandom:
         return random.Random(self._seed).getrandbits(bits)  # noqa: S311 - no secret
 
     def system_bytes(self, plain: Callable[[int], bytes], count: int) -> bytes:
-        """Return bytes of a seeded generator to host code, those of `plain` to libraries."""
-        caller: Any = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
-        while caller.f_back is not None and caller.f_code.co_filename in DRAWING:
-            caller = caller.f_back
-        if caller.f_code.co_filename.startswith(LIBRARIES):
+        """Return bytes of a seeded generator to host code, those of `plain` to libraries.
+
+        Libraries name temporary files by random bytes.
+        """
+        if is_library(calling_code(DRAWING).co_filename):
             return plain(count)
         self._made_generator = True
         return self._system.randbytes(count)

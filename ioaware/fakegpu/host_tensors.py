@@ -59,7 +59,10 @@ def host_work(*, is_host: bool = True) -> Generator[None]:
 
 
 def all_on_gpu_note(error: IoawareError) -> str:
-    """Return the note of a run that takes all tensors to be the GPU's, since one with those of the host ends with `error`."""
+    """Return the note of a run that takes all tensors to be on the GPU.
+
+    With those of the host it ends with `error`.
+    """
     return f"tensors that host code leaves on the CPU are taken to be on the GPU: as written, {error.what}"
 
 
@@ -82,7 +85,10 @@ class HostTensors:
         return self._pinned.get(tensor, False)
 
     def refuse(self, arguments: Iterable[Any]) -> None:
-        """Raise `ValueError`, as Triton, if an argument of a kernel is in memory that is not pinned."""
+        """Raise `ValueError`, as Triton, for a kernel's argument on the host.
+
+        Pinned memory is allowed.
+        """
         for position, value in enumerate(arguments):
             leaves = (getattr(leaf, "base", leaf) for leaf in tree_leaves(value))
             for tensor in (leaf for leaf in leaves if isinstance(leaf, torch.Tensor)):
@@ -107,7 +113,7 @@ class HostTensors:
         return added
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
-        """Run a function of torch with these arguments by `run`, and note where its results are."""
+        """Run a function of torch by `run`, and note where its results are."""
         if function == _Tensor.data.__set__:
             self.follow(args[1], args[0])
             return run()
@@ -129,7 +135,10 @@ class HostTensors:
         return outcome
 
     def _device(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], operands: list[Any]) -> Any:
-        """Return where the results of a function are; None where it is not known to be the host."""
+        """Return where the results of a function are.
+
+        None where it is not known to be the host.
+        """
         if function in MOVES:
             return MOVES[function]
         named = kwargs.get("device")
@@ -158,7 +167,10 @@ class HostTensors:
 
 
 def _is_of_torch_itself() -> bool:
-    """Return whether torch calls the function, to which fake tensors show the CPU, and not host code."""
+    """Return whether torch calls the function, and not host code.
+
+    Fake tensors show torch the CPU.
+    """
     caller: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while caller.f_back is not None and caller.f_code.co_filename.startswith(BETWEEN):
         caller = caller.f_back

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import gc
+import os
 import time
 from pathlib import Path
 from types import ModuleType
@@ -62,6 +63,7 @@ def derive_target(targets: ModuleType, name: str, *, machine_code: bool = False,
         ("counted_in_the_environment", 1, "4*n"),
         ("named_by_the_system", 1, "4*n"),
         ("timed", 1, "4*n"),
+        ("hashed", 1, "4*n"),
     ],
 )
 def test_every_launch_is_derived(targets: ModuleType, name: str, launches: int, reads: str) -> None:
@@ -125,6 +127,25 @@ def test_launches_that_the_clock_decides_are_not_exact(targets: ModuleType, name
     assert any("reads the clock" in note for note in results[0].notes)
     assert targets.perf_counter is time.perf_counter
     assert targets.datetime is datetime.datetime
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "by_the_hash_of_text",
+        "by_the_hash_of_a_tuple",
+        "by_the_hash_of_a_dataclass",
+        "by_an_address",
+        "by_the_number_of_the_process",
+        "by_an_imported_name",
+    ],
+)
+def test_launches_that_differ_between_processes_are_not_exact(targets: ModuleType, name: str) -> None:
+    result = derive_target(targets, name)
+    assert not result.exact
+    assert any("number of its process" in note for note in result.notes)
+    assert targets.getpid is os.getpid
+    assert not {"hash", "id"} & vars(targets).keys()
 
 
 def test_a_callback_of_the_garbage_collector_is_not_host_code(targets: ModuleType) -> None:

@@ -5,6 +5,7 @@ Each has one idiom.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as datetime_module
 import functools
 import gc
@@ -16,6 +17,7 @@ import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
+from os import getpid
 from time import perf_counter
 
 import torch
@@ -569,3 +571,44 @@ def named_by_the_system(n: int = 1000):
     """Random bytes that decide no launch."""
     assert uuid.uuid4().hex
     return scale(ones(n))
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    name: object
+
+
+def if_else(n: int, other: object):
+    out = scale(ones(n))
+    return scale(out) if other else out
+
+
+def by_the_hash_of_text(n: int = 1000):
+    return if_else(n, hash("text") % 2)
+
+
+def by_the_hash_of_a_tuple(n: int = 1000):
+    return if_else(n, hash((1, ("text", 2.0))) > 0)
+
+
+def by_the_hash_of_a_dataclass(n: int = 1000):
+    return if_else(n, hash(Key("text")) & 4)
+
+
+def by_an_address(n: int = 1000):
+    return if_else(n, id(Key) // 16 % 2)
+
+
+def by_the_number_of_the_process(n: int = 1000):
+    return if_else(n, os.getpid() % 2)
+
+
+def by_an_imported_name(n: int = 1000):
+    return if_else(n, getpid() % 2)
+
+
+def hashed(n: int = 1000):
+    """Hashes that are the same in each process, and others that decide no launch."""
+    known = {hash("text"): 1, id(Key): 2}
+    assert known[hash("text")] + known[id(Key)] == 3
+    return if_else(n, hash((1, 2.0, Key(3))) != hash((1, 2.0, Key(3))))
