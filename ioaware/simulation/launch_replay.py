@@ -17,6 +17,9 @@ from ioaware.simulation.addresses.address_blocks import SPARE_LINES, Blocks, Rec
 from ioaware.simulation.cache import ATOMIC, READ, WRITE, Event
 from ioaware.simulation.merge import AccessTouches, count_events, merge_events
 from ioaware.simulation.schedule import AgedSm, Schedule, schedule, schedule_by_age
+from ioaware.simulation.spills.launch_spills import LaunchSpills
+from ioaware.simulation.spills.local_memory import LocalMemory
+from ioaware.simulation.spills.local_streams import LOCAL_MEMORY, local_streams
 from ioaware.simulation.stream_lines import line_touches
 from ioaware.simulation.streams import Numbers, ReferenceStream, reference_streams
 from ioaware.simulation.timeline import Executions, Timeline, Times
@@ -69,6 +72,8 @@ class Replay:
     programs: Schedule
     durations: Times
     data_dependent: tuple[DataDependentAccess, ...] = ()
+    local: LocalMemory | None = None
+    """Spilled registers of a program. Their streams follow those of the accesses."""
 
 
 def replay(
@@ -80,6 +85,7 @@ def replay(
     known: frozenset[str],
     concurrent: bool = False,
     aged: AgedSm | None = None,
+    spills: LaunchSpills | None = None,
     skew: float = 0.0,
 ) -> Replay:
     """Place the programs of a launch on `slots`.
@@ -87,8 +93,8 @@ def replay(
     Return the addresses and times of its accesses.
 
     `known` are the arguments whose memory is known. `concurrent`: the kernel is warp-specialised. `aged`: each SM serves
-    the oldest of its programs first. `skew` delays the first programs evenly, the last by that share of the
-    longest program's duration. Raises `ValueError` for a launch that is too large.
+    the oldest of its programs first. `spills` finds its spilled registers. `skew` delays the first programs evenly, the
+    last by that share of the longest program's duration. Raises `ValueError` for a launch that is too large.
     """
     placed: list[Touch] = []
     numbers: list[int] = []
@@ -116,17 +122,20 @@ def replay(
     found: list[list[ReferenceStream]] = [[] for _ in placed]
     for one in timeline.executions:
         found[one.touch] += reference_streams(placed[one.touch], one, order)
+    local = spills.of(placed, timeline.executions, timeline.durations.size) if spills else None
+    moved = list(local_streams(local, order, timeline.durations)) if local else []
     return Replay(
         name,
         tuple(placed),
         tuple(numbers),
         tuple(timeline.executions),
-        tuple(touch.target.argument for touch in placed),
-        tuple(KINDS[touch.kind] for touch in placed),
-        tuple(map(tuple, found)),
+        (*(touch.target.argument for touch in placed), *(LOCAL_MEMORY for _ in moved)),
+        (*(KINDS[touch.kind] for touch in placed), *(kind for kind, _ in moved)),
+        (*map(tuple, found), *((stream,) for _, stream in moved)),
         order,
         timeline.durations,
         tuple(data_dependent),
+        local,
     )
 
 

@@ -16,11 +16,12 @@ from ioaware.capture.capture import DEFAULT_GPU
 from ioaware.compilation.compiled_loads import CompiledLoad
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, items_of
-from ioaware.compilation.triton_ir import first_ir, integer_at
+from ioaware.compilation.triton_ir import compiled, first_ir, integer_at
 from ioaware.derivation.derive import Derivation, derive_with_launches
 from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autotuning import Override
+from ioaware.fakegpu.cubin import resources
 from ioaware.machine import Machine
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.machine.occupancy import Occupancy, l1_bytes, occupancy
@@ -32,7 +33,9 @@ from ioaware.simulation.l1_replay import L1Reads, l1_reads
 from ioaware.simulation.launch_replay import DataDependentAccess, Replay, replay
 from ioaware.simulation.schedule import AgedSm
 from ioaware.simulation.sequence import LaunchPlan, LaunchTraffic, run
-from ioaware.simulation.simulation_result import LaunchSimulation, Range, Simulated
+from ioaware.simulation.simulation_result import LaunchSimulation, Range, Simulated, SpilledBytes
+from ioaware.simulation.spills.launch_spills import LaunchSpills, launch_spills
+from ioaware.simulation.spills.local_streams import LOCAL_MEMORY, LOCAL_STORAGE
 from ioaware.targets.target import Target
 
 SENSITIVE = 0.05
@@ -93,7 +96,7 @@ def simulate(
     served = [_by_l1(one, replayed, machine) for one, replayed in zip(launches, done.replays, strict=True)]
     usable = int(machine.level("l2").capacity_bytes * machine.l2_model.reach / machine.l2_model.partitions)
     simulations = [
-        replace(_simulation(one, end, replayed, reads, writes, derived), l1=l1, usable_l2_bytes=usable)
+        replace(_simulation(one, end, replayed, reads, writes, derived), l1=l1, usable_l2_bytes=usable, spills=_moved(replayed))
         for one, end, replayed, reads, writes, l1 in zip(
             launches, simulated, done.replays, done.reads, done.writes, served, strict=True
         )
@@ -146,10 +149,45 @@ def _launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, sizes: l
             storage[name] = numbers[tensor.storage]
         warps = int(event.options.get("num_warps", DEFAULT_WARPS))
         at_once = occupancy(machine, warps=warps, registers=launch.registers, shared_bytes=launch.shared_bytes or 0)
-        make = _replay(event, captured.values, gpu, at_once, frozenset(storage), machine)
+        spills = _spills(event, captured.values, gpu, launch, at_once, machine)
+        make = _replay(event, captured.values, gpu, at_once, frozenset(storage), machine, spills)
+        if spills:
+            storage[LOCAL_MEMORY] = _storage_of_spills(spills, numbers, sizes)
         by_l1 = _loads_by_l1(event, captured.values, gpu, used.loads if used else None)
         found.append(_PlannedLaunch(launch, kernel, at_once, warps, LaunchPlan(make, storage), by_l1))
     return found
+
+
+def _storage_of_spills(spills: LaunchSpills, numbers: dict[int, int], sizes: list[int]) -> int:
+    """Return the number of the storage of local memory, which all launches share."""
+    if LOCAL_STORAGE not in numbers:
+        numbers[LOCAL_STORAGE] = len(sizes)
+        sizes.append(0)
+    number = numbers[LOCAL_STORAGE]
+    sizes[number] = max(sizes[number], spills.bytes_at_once)
+    return number
+
+
+def _spills(
+    event: CapturedLaunch,
+    values: Mapping[str, int],
+    gpu: GPUTarget,
+    launch: Launch,
+    at_once: Occupancy,
+    machine: Machine,
+) -> LaunchSpills | None:
+    """Return the spilled registers of a launch; None where there are none."""
+    if not launch.local_bytes:
+        return None
+    kernel = compiled(event, values, gpu)
+    if "cubin" not in kernel.asm or not (local_bytes := resources(kernel.asm["cubin"])[1]):
+        return None
+    shape = _l1_shape(launch, at_once, machine)
+    return launch_spills(kernel.asm["cubin"], local_bytes, warps=kernel.metadata.num_warps, at_once=at_once, shape=shape)
+
+
+def _l1_shape(launch: Launch, at_once: Occupancy, machine: Machine) -> L1Shape:
+    return L1Shape(l1_bytes(machine, at_once.per_sm, launch.shared_bytes or 0), machine.l1_model)
 
 
 def _loads_by_l1(
@@ -166,6 +204,7 @@ def _replay(
     at_once: Occupancy,
     known: frozenset[str],
     machine: Machine,
+    spills: LaunchSpills | None,
 ) -> Callable[[float], Replay]:
     touches, programs = launch_touches(event, values, gpu)
     text = first_ir(event, values, gpu).text
@@ -173,7 +212,13 @@ def _replay(
     share = next_oldest_rate(text, machine)
     aged = AgedSm(at_once.per_sm, share) if share < 1 and at_once.per_sm > 1 else None
     slots = at_once.programs
-    return lambda skew: replay(event.name, touches, programs, slots, known=known, concurrent=concurrent, aged=aged, skew=skew)
+
+    def make(skew: float) -> Replay:
+        return replay(
+            event.name, touches, programs, slots, known=known, concurrent=concurrent, aged=aged, spills=spills, skew=skew
+        )
+
+    return make
 
 
 def _by_l1(one: _PlannedLaunch, replayed: Replay, machine: Machine) -> L1Reads | None:
@@ -185,8 +230,16 @@ def _by_l1(one: _PlannedLaunch, replayed: Replay, machine: Machine) -> L1Reads |
         replayed.programs,
         one.plan.storage,
         sms=machine.sms,
-        shape=L1Shape(l1_bytes(machine, one.at_once.per_sm, one.launch.shared_bytes or 0), machine.l1_model),
+        shape=_l1_shape(one.launch, one.at_once, machine),
     )
+
+
+def _moved(replayed: Replay) -> SpilledBytes | None:
+    """Return what the spilled registers of all programs move."""
+    local, programs = replayed.local, replayed.durations.size
+    if local is None:
+        return None
+    return SpilledBytes(*(programs * one for one in (local.spilled_bytes, local.refilled_bytes, local.loaded_bytes)))
 
 
 def _tensors(arguments: Mapping[str, Any]) -> list[tuple[str, TensorValue]]:
@@ -278,15 +331,18 @@ def _result(
             found.append(None)
             continue
         _, end, simulation = next(pairs)
-        requested = _behind_l1(launch.requested, simulation.l1)
+        requested = _with_spills(_behind_l1(launch.requested, simulation.l1), simulation.spills)
         out.append(replace(launch, requested=requested, hbm=Traffic(end.read_bytes, end.write_bytes), exact=False))
         found.append(simulation)
     reads, writes = sum(one.read_bytes for one in simulated), sum(one.write_bytes for one in simulated)
     known = {f.name: getattr(derived, f.name) for f in fields(Result)}
     ranges = [_sum_ranges([getattr(one, name) for one in simulations]) for name in ("read_range", "write_range")]
+    behind_l1 = _behind_l1(derived.requested, _sum_served(simulations))
+    for one in simulations:
+        behind_l1 = _with_spills(behind_l1, one.spills)
     known |= {
         "source": "simulate",
-        "requested": _behind_l1(derived.requested, _sum_served(simulations)),
+        "requested": behind_l1,
         "hbm": Traffic(reads, writes),
         "exact": False,
         "launches": tuple(out),
@@ -307,6 +363,16 @@ def _behind_l1(requested: Traffic | None, l1: L1Reads | None) -> Traffic | None:
     if requested is None or requested.read_sector_bytes is None or l1 is None:
         return requested
     return replace(requested, read_sector_bytes=max(0, requested.read_sector_bytes - l1.served_bytes))
+
+
+def _with_spills(requested: Traffic | None, spills: SpilledBytes | None) -> Traffic | None:
+    """Return the requests of a launch with those of its spilled registers."""
+    if requested is None or spills is None:
+        return requested
+    added = dict.fromkeys(("read_bytes", "read_sector_bytes"), spills.refilled_bytes)
+    added |= dict.fromkeys(("write_bytes", "write_sector_bytes"), spills.stored_bytes)
+    known = {name: getattr(requested, name) for name in added}
+    return replace(requested, **{name: known[name] + size for name, size in added.items() if known[name] is not None})
 
 
 def _sum_ranges(parts: Sequence[Range]) -> Range:
@@ -339,6 +405,8 @@ def _notes(
         "programs of a wave advance in lockstep by requested bytes",
         _l1_note(machine, simulations),
     ]
+    if any(one.spills for one in simulations):
+        notes.append("spilled registers are counted, from machine code: launches say how many bytes they store and load")
     if every > 1:
         notes.append(f"1 of {every} lines of the L2 is replayed, in a cache as much smaller: HBM bytes are estimated")
     if by_data := dict.fromkeys(tensor for one in simulations for tensor in one.data_dependent):

@@ -6,7 +6,7 @@ Repeated reads come with their reason.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ioaware.result import Result
@@ -57,6 +57,18 @@ class TensorTraffic:
 
 
 @dataclass(frozen=True, slots=True)
+class SpilledBytes:
+    """Bytes of spilled registers of a launch.
+
+    They are those stored, all of which go to the L2, those loaded past the L1, and those loaded in all.
+    """
+
+    stored_bytes: int
+    refilled_bytes: int
+    loaded_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchSimulation:
     """Occupancy of one launch, HBM traffic by tensor, and the ranges of the sums."""
 
@@ -76,6 +88,8 @@ class LaunchSimulation:
     """Bytes that the L2 can hold of what all SMs read; 0 where it is not known."""
     data_dependent: tuple[str, ...] = ()
     """Tensors accessed where data decide: those bytes are in the ranges alone."""
+    spills: SpilledBytes | None = None
+    """None where no registers are spilled, or the machine code cannot be read."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -109,6 +123,7 @@ class LaunchSimulation:
             "left_dirty_bytes": self.left_dirty_bytes,
             **({"l1": {"accessed_bytes": self.l1.accessed_bytes, "served_bytes": self.l1.served_bytes}} if self.l1 else {}),
             **({"data_dependent": list(self.data_dependent)} if self.data_dependent else {}),
+            **({"spilled_registers": asdict(self.spills)} if self.spills else {}),
             "tensors": tensors,
         }
 

@@ -1,0 +1,1 @@
+"""Simulate registers that are spilled to local memory."""

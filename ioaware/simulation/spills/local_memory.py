@@ -1,0 +1,98 @@
+"""Find what spilled registers of a program move between L1 and L2, and when.
+
+Spills are written through the L1. What a load moves depends on whether it hits there.
+
+Source: CUDA C++ Programming Guide, local memory; spills of recorded launches are counted as L2 writes to the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioaware.simulation.l1 import LINE_BYTES, L1Shape
+from ioaware.simulation.spills.execution_order import execution_order, times_run
+from ioaware.simulation.spills.machine_trace import WORD_BYTES, MachineTrace, words_of
+from ioaware.simulation.spills.refill_misses import refill_misses
+
+Numbers = NDArray[np.int64]
+Shares = NDArray[np.float64]
+MAX_EXECUTIONS = 1 << 18
+"""Most instructions of a warp that are placed in time."""
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEvents:
+    """Words that a program stores or loads in the L2, at shares of its duration."""
+
+    words: Numbers
+    stores: NDArray[np.bool_]
+    share: Shares
+
+
+@dataclass(frozen=True, slots=True)
+class LocalMemory:
+    """Local memory of one program, and its bytes between L1 and L2.
+
+    `words` of `word_bytes` each, for all its threads. `loaded_bytes` are those of all refills, with those that hit in the L1.
+    """
+
+    words: int
+    word_bytes: int
+    spilled_bytes: int
+    refilled_bytes: int
+    loaded_bytes: int
+    events: LocalEvents
+
+
+def local_memory(
+    trace: MachineTrace, counts: Sequence[float], warps: int, warps_per_sm: int, shape: L1Shape
+) -> LocalMemory | None:
+    """Return what a program moves to and from local memory; None where it has none.
+
+    `counts` says how often a program runs each region, `warps_per_sm` how many warps an SM runs at once.
+    """
+    if all(one.kind == "global" for one in trace.instructions):
+        return None
+    misses = refill_misses(trace, counts, warps_per_sm, shape)
+    words, events = _events(trace, counts, misses)
+    moved = {"spill": 0.0, "refill": 0.0, "miss": 0.0}
+    for one, share in zip(trace.instructions, misses.tolist(), strict=True):
+        if one.kind != "global":
+            size = one.bytes * times_run(one, counts)
+            moved[one.kind] += size
+            moved["miss"] += size * share if one.kind == "refill" else 0.0
+    threads = LINE_BYTES // WORD_BYTES * warps
+    stored, missed, loaded = (round(moved[kind]) * threads for kind in ("spill", "miss", "refill"))
+    return LocalMemory(words, LINE_BYTES * warps, stored, missed, loaded, events)
+
+
+def _events(trace: MachineTrace, counts: Sequence[float], misses: Shares) -> tuple[int, LocalEvents]:
+    """Return the number of words, and the accesses to them that reach the L2.
+
+    Words are numbered in the order of their first access.
+    """
+    order = execution_order(trace, counts, MAX_EXECUTIONS)
+    work = np.cumsum(np.array([one.bytes for one in trace.instructions])[order])
+    numbers: list[int] = order.tolist()
+    done: list[float] = (work / work[-1]).tolist()
+    number_of: dict[int, int] = {}
+    found: list[tuple[int, bool, float]] = []
+    due = [0.0] * len(trace.instructions)
+    for number, share in zip(numbers, done, strict=True):
+        one = trace.instructions[number]
+        if one.kind == "global":
+            continue
+        words = [number_of.setdefault(word, len(number_of)) for word in words_of(one)]
+        due[number] += 1.0 if one.kind == "spill" else float(misses[number])
+        if due[number] > 1 - ROUNDING:
+            due[number] -= 1.0
+            found += [(word, one.kind == "spill", share) for word in words]
+    at, stores, shares = zip(*found, strict=True) if found else ((), (), ())
+    return len(number_of), LocalEvents(
+        np.array(at, dtype=np.int64), np.array(stores, dtype=np.bool_), np.array(shares, dtype=np.float64)
+    )

@@ -1,0 +1,170 @@
+"""Read the memory instructions of a kernel's machine code, with its loops.
+
+Triton brings the disassembler, `nvdisasm`. Registers that are spilled move by STL and LDL at an offset to the stack pointer.
+Regions are loops, each ended by a branch backwards, and what branches forwards skip. Source: NVIDIA, CUDA Binary Utilities.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ioaware.compilation.toolchain import knobs
+
+Kind = Literal["spill", "refill", "global"]
+TIME_LIMIT_S = 60
+WORD_BYTES = 4
+LOCATION = re.compile(r'//## File "([^"]*)", line (\d+)')
+LABEL = re.compile(r"^(\.L\w+):")
+INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+ )?\s*([A-Z]\w*(?:\.\w+)*)(.*);")
+BRANCH = re.compile(r"`\((\.L\w+)\)")
+OFFSET = re.compile(r"\[R1(?:\+(0x[0-9a-f]+))?\]")
+GLOBAL = ("LDG", "LDGSTS", "STG", "ATOMG", "RED", "REDG", "UTMALDG", "UTMASTG", "UTMAREDG", "LD", "ST")
+KINDS: dict[str, Kind] = {"STL": "spill", "LDL": "refill", **dict.fromkeys(GLOBAL, "global")}
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryInstruction:
+    """Instruction of a warp that accesses memory: `bytes` of each thread.
+
+    `offset` is that of a spilled register to the stack pointer. `place` is file and line of the source. `region` is the
+    number of the innermost region around it, or None.
+    """
+
+    kind: Kind
+    bytes: int
+    offset: int
+    place: str
+    region: int | None
+    cached: bool = True
+    """Whether it leaves its lines in the L1."""
+    last_use: bool = False
+    """Whether a refill frees its line in the L1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Loop, or code that a branch skips, and the number of the region around it."""
+
+    loop: bool
+    parent: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MachineTrace:
+    """Memory instructions in order of their addresses, and regions, outer ones first."""
+
+    instructions: tuple[MemoryInstruction, ...]
+    regions: tuple[Region, ...]
+
+
+def machine_trace(cubin: bytes) -> MachineTrace | None:
+    """Return the memory instructions of a cubin; None without a disassembler."""
+    tool = getattr(getattr(knobs.nvidia, "nvdisasm", None), "path", None)
+    if not tool or not Path(tool).exists():
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "kernel.cubin"
+        path.write_bytes(cubin)
+        given = [tool, "-c", "-g", str(path)]
+        done = subprocess.run(given, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)  # noqa: S603 - Triton's
+    return trace_of(done.stdout) if done.returncode == 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    at: int
+    place: str
+    guarded: bool
+    operation: str
+    rest: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """First and last instruction of a region."""
+
+    begin: int
+    end: int
+    loop: bool
+
+
+def trace_of(text: str) -> MachineTrace:
+    """Return the memory instructions of a disassembly."""
+    lines, labels = _lines(text)
+    spans = _spans(lines, labels)
+    found = [
+        _instruction(kind, line, _innermost(line.at, spans))
+        for line in lines
+        if (kind := KINDS.get(line.operation.partition(".")[0])) and "[" in line.rest
+    ]
+    regions = [Region(span.loop, _innermost(span.begin, spans[:number])) for number, span in enumerate(spans)]
+    return MachineTrace(tuple(found), tuple(regions))
+
+
+def _instruction(kind: Kind, line: _Line, region: int | None) -> MemoryInstruction:
+    last_use = kind == "refill" and "LU" in line.operation.split(".")
+    offset = _offset(line.rest) if kind != "global" else 0
+    return MemoryInstruction(kind, _width(line.operation), offset, line.place, region, _cached(line.operation), last_use)
+
+
+def words_of(one: MemoryInstruction) -> range:
+    """Return the numbers of the words of local memory that a refill or spill moves."""
+    first = one.offset // WORD_BYTES
+    return range(first, first + max(1, one.bytes // WORD_BYTES))
+
+
+def _lines(text: str) -> tuple[list[_Line], dict[str, int]]:
+    """Return the instructions, and the number of the one behind each label."""
+    place, lines, labels = "", list[_Line](), dict[str, int]()
+    for line in text.splitlines():
+        if found := INSTRUCTION.match(line):
+            lines.append(_Line(len(lines), place, bool(found[1]), found[2], found[3]))
+        elif found := LOCATION.search(line):
+            place = f"{found[1].rpartition('/')[2]}:{found[2]}"
+        elif found := LABEL.match(line):
+            labels[found[1]] = len(lines)
+    return lines, labels
+
+
+def _spans(lines: Sequence[_Line], labels: dict[str, int]) -> list[_Span]:
+    """Return the regions, outer ones first. A branch to itself ends the program."""
+    loops: dict[int, int] = {}
+    skipped: list[_Span] = []
+    for line in lines:
+        target = BRANCH.search(line.rest) if line.operation.startswith("BRA") else None
+        to = labels.get(target[1], line.at) if target else line.at
+        if to < line.at:
+            loops[to] = max(loops.get(to, 0), line.at)
+        elif to > line.at + 1 and line.guarded:
+            skipped.append(_Span(line.at + 1, to - 1, loop=False))
+    found = [*(_Span(begin, end, loop=True) for begin, end in loops.items()), *skipped]
+    return sorted(found, key=lambda span: (span.begin, -span.end))
+
+
+def _innermost(at: int, spans: Sequence[_Span]) -> int | None:
+    """Return the number of the region that holds an instruction and begins last."""
+    return next((number for number in range(len(spans) - 1, -1, -1) if spans[number].begin <= at <= spans[number].end), None)
+
+
+def _width(operation: str) -> int:
+    """Return the bytes of each thread."""
+    parts = operation.split(".")
+    for name, size in (("128", 16), ("64", 8), ("U16", 2), ("S16", 2), ("U8", 1), ("S8", 1)):
+        if name in parts:
+            return size
+    return WORD_BYTES
+
+
+def _cached(operation: str) -> bool:
+    return not operation.startswith("UTMA") and "BYPASS" not in operation.split(".")
+
+
+def _offset(operands: str) -> int:
+    found = OFFSET.search(operands)
+    return int(found[1], 16) if found and found[1] else 0

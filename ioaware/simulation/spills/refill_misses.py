@@ -1,0 +1,77 @@
+"""Find which loads of spilled registers miss in the L1.
+
+A word of local memory lies in one line of 128 bytes for all threads of a warp. Spills leave their line in the L1, as stores do.
+Loads that the compiler marks as last use free it. A load misses where more lines have been younger than its own at one time
+than the L1 keeps: those of its own warp, times the warps of the SM, which run the same instructions at about the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioaware.simulation.l1 import NEVER, L1Shape
+from ioaware.simulation.spills.execution_order import execution_order
+from ioaware.simulation.spills.machine_trace import WORD_BYTES, MachineTrace, words_of
+
+Shares = NDArray[np.float64]
+MAX_EXECUTIONS = 16_000
+"""Most instructions of a warp that are replayed, about a second of a core."""
+
+
+class YoungerLines:
+    """Lines of local memory in the L1, and how many are younger, now and at most."""
+
+    def __init__(self, lines: int) -> None:
+        self._last = np.full(lines, NEVER, dtype=np.int64)
+        self._younger = np.zeros(lines, dtype=np.int64)
+        self._most = np.zeros(lines, dtype=np.int64)
+        self._now = 0
+
+    def access(self, line: int, *, last_use: bool = False) -> int:
+        """Return the most lines that were younger since the last access, or `NEVER`."""
+        before = self._last[line]
+        found = int(self._most[line]) if before != NEVER else NEVER
+        if last_use:
+            self._younger[(self._last < before) & (self._last != NEVER)] -= 1
+            self._last[line] = NEVER
+            return found
+        self._push(self._last > before, 1)
+        self._now += 1
+        self._last[line], self._younger[line], self._most[line] = self._now, 0, 0
+        return found
+
+    def pass_by(self, lines: int) -> None:
+        """Make so many lines of tensors younger than all lines of local memory."""
+        self._push(self._last != NEVER, lines)
+
+    def _push(self, which: NDArray[np.bool_], lines: int) -> None:
+        self._younger[which] += lines
+        np.maximum(self._most, self._younger, out=self._most)
+
+
+def refill_misses(trace: MachineTrace, counts: Sequence[float], warps_per_sm: int, shape: L1Shape) -> Shares:
+    """Return the share of each instruction's executions that misses in the L1.
+
+    Tensors are taken as accessed once. `counts` says how often a program runs each region, `warps_per_sm` how many warps an SM
+    runs at once.
+    """
+    words = [word for one in trace.instructions if one.kind != "global" for word in words_of(one)]
+    cache = YoungerLines(max(words, default=0) + 1)
+    of, distances = list[int](), list[int]()
+    order: list[int] = execution_order(trace, counts, MAX_EXECUTIONS).tolist()
+    for number in order:
+        one = trace.instructions[number]
+        if one.kind == "global":
+            if one.cached:
+                cache.pass_by(max(1, one.bytes // WORD_BYTES))
+            continue
+        for word in words_of(one):
+            of.append(number)
+            distances.append(cache.access(word, last_use=one.last_use))
+    found = np.array(distances, dtype=np.int64)
+    hits = shape.hit_shares(np.where(found == NEVER, NEVER, found * warps_per_sm))
+    size = len(trace.instructions)
+    return np.bincount(of, 1 - hits, size) / np.maximum(np.bincount(of, minlength=size), 1)

@@ -1,0 +1,134 @@
+"""Find how often a program runs the loops and branches of its machine code.
+
+A loop runs as often as the accesses inside it. Accesses and instructions are matched by the line of the source.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ioaware.analysis.ir.accesses.access_log import Loop, Scope, Touch
+from ioaware.machine.occupancy import LANES
+from ioaware.simulation.addresses.affine import evaluate_rows
+from ioaware.simulation.spills.machine_trace import MachineTrace
+from ioaware.simulation.timeline import Executions
+
+MAX_ROWS = 1 << 20
+"""Executions whose conditions are evaluated; of more, all are taken as met."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceCounts:
+    """Executions of the accesses of a source line by a program, on average.
+
+    `inside` and `around` have one number for each innermost loop of the IR with such accesses, in order: the iterations of
+    that loop, and those of the loop around it. `bytes` are those of one execution.
+    """
+
+    inside: tuple[float, ...]
+    around: tuple[float, ...]
+    bytes: int
+
+
+def counts_by_place(touches: Sequence[Touch], executions: Sequence[Executions], programs: int) -> Mapping[str, PlaceCounts]:
+    """Return the executions of the accesses of each source line."""
+    inside, around = [0.0] * len(touches), [0.0] * len(touches)
+    for one in executions:
+        inside[one.touch] += _times(one) / max(1, programs)
+        around[one.touch] += one.program.size / max(1, programs)
+    numbers: dict[str, dict[tuple[Scope, ...], list[int]]] = defaultdict(lambda: defaultdict(list))
+    for number, touch in enumerate(touches):
+        if touch.frames:
+            loops = tuple(scope for scope in touch.scopes if isinstance(scope, Loop))
+            numbers[touch.frames[0].rpartition("/")[2]][loops].append(number)
+    found: dict[str, PlaceCounts] = {}
+    for place, groups in numbers.items():
+        chosen = [of for loops, of in groups.items() if loops and not _around_another(loops, groups)] or list(groups.values())
+        size = max(sum(prod(touches[one].shape) * touches[one].element_bytes for one in of) for of in groups.values())
+        most = [tuple(max(times[one] for one in of) for of in chosen) for times in (inside, around)]
+        found[place] = PlaceCounts(most[0], most[1], size)
+    return found
+
+
+def _around_another(loops: tuple[Scope, ...], others: Iterable[tuple[Scope, ...]]) -> bool:
+    return any(len(loops) < len(other) and other[: len(loops)] == loops for other in others)
+
+
+def _times(one: Executions) -> int:
+    """Return how often all programs execute an access."""
+    if one.low is None or one.high is None or one.loop is None:
+        return one.program.size
+    each = np.maximum(one.high - one.low, 0)
+    total = int(each.sum())
+    if not one.conditions or total > MAX_ROWS:
+        return total
+    row = np.repeat(np.arange(each.size), each)
+    columns = {key: column[row] for key, column in one.columns.items()}
+    columns[one.loop.index.key] = one.low[row] + np.arange(total) - (np.cumsum(each) - each)[row]
+    met = [evaluate_rows(condition, columns, total) != 0 for condition in one.conditions]
+    return int(np.count_nonzero(np.all(met, axis=0)))
+
+
+def region_counts(trace: MachineTrace, places: Mapping[str, PlaceCounts], warps: int) -> tuple[float, ...]:
+    """Return how often a program runs each region.
+
+    A loop that has so many instructions of a line as several executions need is unrolled as often. A region without accesses
+    runs as often as the one around it, and skipped code at most as often.
+    """
+    loops, skipped = ([Counter[str]() for _ in trace.regions] for _ in range(2))
+    deeper: list[set[str]] = [set() for _ in trace.regions]
+    for one in trace.instructions:
+        if one.kind != "global" or one.region is None:
+            continue
+        if not trace.regions[one.region].loop:
+            skipped[one.region][one.place] += one.bytes * LANES * warps
+        around = loops_around(trace, one.region)
+        for at, loop in enumerate(around):
+            if at:
+                deeper[loop].add(one.place)
+            else:
+                loops[loop][one.place] += one.bytes * LANES * warps
+    order = {place: [at for at, found in enumerate(loops) if place in found and place not in deeper[at]] for place in places}
+    counts: list[float] = []
+    for number, region in enumerate(trace.regions):
+        often = 1.0 if region.parent is None else counts[region.parent]
+        if region.loop:
+            known = [
+                _iterations(places[place], number, order[place], place in deeper[number], moved)
+                for place, moved in loops[number].items()
+                if place in places
+            ]
+            often = max(known, default=often)
+        elif known := [max(places[place].inside) for place in skipped[number] if place in places]:
+            often = min(often, *known)
+        counts.append(often)
+    return tuple(counts)
+
+
+def loops_around(trace: MachineTrace, region: int | None) -> list[int]:
+    """Return the loops around an instruction of a region, the innermost first."""
+    found: list[int] = []
+    while region is not None:
+        if trace.regions[region].loop:
+            found.append(region)
+        region = trace.regions[region].parent
+    return found
+
+
+def _iterations(place: PlaceCounts, loop: int, order: Sequence[int], has_deeper: bool, moved: int) -> float:
+    """Return how often a loop with these accesses runs.
+
+    A loop that also has them in an inner one holds the first loads of a pipelined loop. Loops of machine code and of the IR are
+    matched in order where there are as many.
+    """
+    if has_deeper:
+        return max(place.around)
+    copies = max(1, round(moved / place.bytes)) if place.bytes else 1
+    if len(order) == len(place.inside):
+        return place.inside[order.index(loop)] / copies
+    return max(place.inside) / copies
