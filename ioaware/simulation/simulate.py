@@ -384,7 +384,7 @@ def _l1_note(machine: Machine, simulations: Sequence[LaunchSimulation]) -> str:
     if any(one.l1 is None for one in simulations):
         return "a launch is too large to replay through the L1: all of its requests are counted"
     served = sum(one.l1.served_bytes for one in simulations if one.l1)
-    return f"the L1s serve {served} bytes of the loads ({machine.l1_model.source})"
+    return f"the L1s serve {served:,} bytes of the loads ({machine.l1_model.source})"
 
 
 def _notes(
@@ -400,8 +400,8 @@ def _notes(
     """Return the assumptions and uncertainties of the numbers as notes."""
     model = machine.l2_model
     notes = [
-        f"L2 of {machine.name}: {machine.level('l2').capacity_bytes} bytes, {model.partitions} partitions, least recently used "
-        f"replaced ({model.source})",
+        f"L2 of {machine.name}: {machine.level('l2').capacity_bytes:,} bytes, {model.partitions} partitions, least recently "
+        f"used replaced ({model.source})",
         "programs of a wave advance in lockstep by requested bytes",
         _l1_note(machine, simulations),
     ]
@@ -413,8 +413,8 @@ def _notes(
         notes.append(f"data decide where {', '.join(by_data)} are accessed: those bytes are in the ranges alone")
     for name, number, (low, high) in (("reads", reads, ranges[0]), ("writes", writes, ranges[1])):
         if high is None or high - low > SENSITIVE * max(number, 1):
-            most = "any number" if high is None else f"{high}"
-            notes.append(f"HBM {name} are uncertain: {low} to {most} bytes over the possible capacities and skews")
+            most = "any number" if high is None else f"{high:,}"
+            notes.append(f"HBM {name} are uncertain: {low:,} to {most} bytes over the possible capacities and skews")
     if cold:
         notes.append("the L2 is emptied before each launch; lines that a launch leaves dirty are not counted as written")
     return notes

@@ -58,7 +58,7 @@ def test_data_dependent_bytes(page) -> None:
     ("arguments", "message"),
     [
         (["flash2", "--over", "seq_len=4"], "is no range"),
-        ([f"{TARGETS}:flat", "--over", "nothing=1..4"], "no symbolic parameter nothing"),
+        ([f"{TARGETS}:flat", "--over", "nothing=1..4"], "no parameter nothing of integers"),
         (["flash2", "--machine", "abacus"], "no machine 'abacus'"),
         (["flash3"], "flash3"),
         (["-p", "seq_len=4"], "need a TARGET"),

@@ -23,7 +23,7 @@ from ioaware.machine.time_bound import TimeBound, peak_dtype, time_bound
 from ioaware.measurement.time_bounds import with_flops
 from ioaware.prediction import predict
 from ioaware.report.pages.known_hbm import bounds_alone, hbm_range, known_hbm
-from ioaware.report.pages.over import Curve, Span, curve, sector_bytes_at, simulated_along, spans_of
+from ioaware.report.pages.over import Curve, Span, curve, sector_bytes_at, simulated_along, spans_of, value_of
 from ioaware.report.pages.over_pieces import with_pieces
 from ioaware.report.pages.shared_lines import NOT_COUNTED, SharedLines, shared_lines
 from ioaware.result import ParamValue, Result, Traffic
@@ -253,7 +253,7 @@ def find(
     }
     curves: list[Curve] = []
     for span in spans:
-        name, own = span.name, (derived.symbols or {})[span.name]
+        name, own = span.name, value_of(derived, span.name)
 
         def bound(at: int, name: str = name) -> int | None:
             return bound_at({name: at})

@@ -23,7 +23,7 @@ SUFFIXES: Mapping[str, int] = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 RANGE = re.compile(r"\s*([^\W\d]\w*)\s*=\s*(\d+)([kmg]?)i?\s*\.\.\s*(\d+)([kmg]?)i?\s*", re.IGNORECASE)
 AROUND = 16
 """Without a range, a parameter goes from its value over 16 to 16 times its value."""
-MAX_CURVES = 4
+MAX_CURVES, MAX_SPECIALISED = 4, 2
 LEADING_SECONDS = 5.0
 
 
@@ -38,14 +38,14 @@ class Span:
     def __str__(self) -> str:
         return f"{self.name}={self.low}..{self.high}"
 
-    def points(self, also: Iterable[int] = ()) -> list[int]:
+    def points(self, also: Iterable[int] = (), *, halves: bool = True) -> list[int]:
         """Return the values at which a range is evaluated.
 
-        They are its powers of two, a value half-way between each two, the ends and `also`.
+        They are its powers of two, a value half-way between each two with `halves`, the ends and `also`.
         """
         powers = [1 << power for power in range(64) if self.low <= 1 << power <= self.high]
-        halves = [(low + high) // 2 for low, high in pairwise(powers)]
-        return sorted({self.low, self.high, *powers, *halves, *(value for value in also if self.low <= value <= self.high)})
+        between = [(low + high) // 2 for low, high in pairwise(powers)] if halves else []
+        return sorted({self.low, self.high, *powers, *between, *(value for value in also if self.low <= value <= self.high)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +107,34 @@ def parse_span(text: str) -> Span:
 
 
 def spans_of(derived: Derived, given: Sequence[Span]) -> list[Span]:
-    """Return the given ranges, or one around each of the first symbolic parameters.
+    """Return the given ranges, or one around each of the first parameters.
 
-    Raises `UsageError`.
+    They are those of the formulas. Without any such parameter they are around the first specialised ones. Raises `UsageError`.
     """
-    symbols = derived.symbols or {}
+    symbols, fixed = derived.symbols or {}, specialised(derived)
     for span in given:
-        if span.name not in symbols:
+        if span.name not in symbols and span.name not in fixed:
             raise UsageError(
-                f"{derived.target} has no symbolic parameter {span.name}",
-                f"Symbolic here: {', '.join(symbols) or 'none'}. The notes say why others were specialised.",
+                f"{derived.target} has no parameter {span.name} of integers",
+                f"Such are here: {', '.join((*symbols, *fixed)) or 'none'}.",
             )
-    around = [Span(name, max(1, value // AROUND), value * AROUND) for name, value in symbols.items() if value > 1]
-    changing = [span for span in around if _depends(derived, span.name)]
-    return list(given) or changing[:MAX_CURVES]
+    changing = [span for span in _around(symbols) if _depends(derived, span.name)][:MAX_CURVES]
+    return list(given) or changing or _around(fixed)[:MAX_SPECIALISED]
+
+
+def _around(values: Mapping[str, int]) -> list[Span]:
+    return [Span(name, max(1, value // AROUND), value * AROUND) for name, value in values.items() if value > 1]
+
+
+def specialised(derived: Derived) -> dict[str, int]:
+    """Return the integer parameters that are numbers in the formulas."""
+    symbols = derived.symbols or {}
+    return {name: value for name, value in derived.params.items() if type(value) is int and name not in symbols}
+
+
+def value_of(derived: Derived, name: str) -> int:
+    """Return the value of a parameter with which a target was derived."""
+    return (derived.symbols or {}).get(name) or specialised(derived).get(name, 0)
 
 
 def _depends(derived: Derived, name: str) -> bool:
@@ -133,8 +147,8 @@ def curve(derived: Derived, span: Span, also: Iterable[int] = (), bound: Callabl
 
     The other parameters are as given. `bound` returns the lower bound at a value, where a theorem gives one.
     """
-    own = (derived.symbols or {}).get(span.name)
-    values = span.points([*also, *([] if own is None else [own])])
+    own = value_of(derived, span.name)
+    values = span.points([*also, own], halves=span.name in (derived.symbols or {}))
     term = _leading(derived)
     points: list[Moved] = []
     left_out: list[int] = []
@@ -153,7 +167,10 @@ def moved_at(derived: Derived, name: str, value: int, term: Count | None, bound:
 
     Raises `UsageError` and `OutsideFormulaError` where the formulas do not hold.
     """
-    counts = derived.evaluate(**{name: value})
+    fixed = specialised(derived).get(name, value)
+    if fixed != value:
+        raise UsageError(f"{derived.target} is another kernel there than at {name} = {fixed:,}")
+    counts = derived.evaluate(**({name: value} if name in (derived.symbols or {}) else {}))
     point = {**derived.values, name: value}
     return Moved(
         value,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ioaware.display.units import bytes_text, time_text, times_text
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, cell_of, drawable, error_bars, series_of
 from ioaware.report.pages.findings import Compared, Findings
-from ioaware.report.pages.over import Curve, Moved
+from ioaware.report.pages.over import Curve, Moved, value_of
 from ioaware.result import Timing
 
 BYTES = Axis("bytes", "bytes")
@@ -34,11 +34,13 @@ def _over_caption(found: Findings) -> str:
     parts = ["The formulas, evaluated at every point; no point is fitted. The other parameters stay as given."]
     if any(point.leading_bytes is not None for one in found.curves for point in one.points):
         parts.append("The leading term is the formula's limit where all symbols grow.")
+    anew = [one for one in found.curves if one.pieces > 1]
+    if anew:
+        names = ", ".join(one.span.name for one in anew)
+        parts.append(f"Kernels are compiled anew along {names}: {sum(one.pieces for one in anew)} derivations.")
+    if missing := [f"{len(one.left_out)} values of {one.span.name}" for one in found.curves if one.left_out]:
+        parts.append(f"Left out: {', '.join(missing)}; notes say why.")
     for one in found.curves:
-        if one.pieces > 1:
-            parts.append(f"Along {one.span.name} the kernels are compiled anew: {one.pieces} derivations.")
-        if one.left_out:
-            parts.append(f"{len(one.left_out)} values of {one.span.name} are left out; a note says why.")
         if one.simulated and one.not_simulated:
             parts.append(f"HBM is simulated up to {one.span.name} = {one.simulated[-1].value:,}: more takes too long.")
     if found.measured:
@@ -97,7 +99,7 @@ def _simulated(found: Findings, one: Curve) -> tuple[Series, ...]:
         (float(at.value), float(at.hbm_bytes), f"{name} = {at.value:,}\nHBM, simulated: {bytes_text(at.hbm_bytes)}")
         for at in one.simulated
     ]
-    value, moved = (found.derived.symbols or {}).get(name), found.hbm_bytes
+    value, moved = value_of(found.derived, name), found.hbm_bytes
     here: tuple[Series, ...] = ()
     if value and moved is not None and found.simulated is not None:
         (reads, most_reads), (writes, most_writes) = found.simulated.read_range, found.simulated.write_range

@@ -6,15 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ioaware.analysis.formulas.iverson import with_brackets
+from ioaware.analysis.formulas.printing import show
+from ioaware.analysis.ir import Count
 from ioaware.derivation.annotated_source import MAX_HOT, AnnotatedSource
 from ioaware.derivation.line_costs import LineCost, line_cost
 from ioaware.derivation.line_report import Explanation, Section
+from ioaware.display.mathml import mathml
 from ioaware.display.text import clean
 from ioaware.display.units import bytes_text, percent_text, times_text
 from ioaware.report.pages.shared_lines import NOT_COUNTED, Lines, SharedLines
 
 MAX_LINES = 1500
-MAX_FORMULA = 240
+MAX_FORMULA, MAX_TYPESET = 240, 90
+"""Characters of a line's formula that are shown, and up to which it is typeset."""
 LONGEST_NAME = 28
 """Characters of a file's name that stand beside a hot line in full."""
 
@@ -23,7 +28,8 @@ LONGEST_NAME = 28
 class SourceRow:
     """One line.
 
-    Texts are empty where the line moves nothing; `heat` is 0 to 10; `source` is empty where it is withheld.
+    Texts are empty where the line moves nothing; `heat` is 0 to 10; `source` is empty where it is withheld. `typeset` is a
+    short formula as MathML.
     """
 
     number: int
@@ -38,6 +44,7 @@ class SourceRow:
     shared: str
     kinds: str
     formula: str
+    typeset: str
     place: str
 
 
@@ -98,12 +105,19 @@ def _short(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[:6]}…{name[-9:]}"
 
 
+def _typeset(count: Count) -> str:
+    """Return a short formula as MathML; empty of a long one."""
+    if len(show(count.expr)) > MAX_TYPESET:
+        return ""
+    return ("≤ " if count.at_most else "") + mathml(with_brackets(count.expr))
+
+
 def _row(cost: LineCost, section: Section, lines: Lines, *, with_text: bool) -> SourceRow:
     line, name = cost.line, Path(section.path).name
     place, text = f"{_short(clean(name))}:{line.number}", clean(line.text, 500) if with_text else ""
     shared = str(lines.get((name, line.number), ""))
     if not line.accesses:
-        return SourceRow(line.number, text, 0, "", "", "", "", False, "", shared, "", "", place)
+        return SourceRow(line.number, text, 0, "", "", "", "", False, "", shared, "", "", "", place)
     over = cost.overfetch
     return SourceRow(
         line.number,
@@ -118,5 +132,6 @@ def _row(cost: LineCost, section: Section, lines: Lines, *, with_text: bool) -> 
         shared,
         line.kinds,
         clean(line.bytes, MAX_FORMULA),
+        _typeset(line.bytes),
         place,
     )

@@ -187,7 +187,7 @@ def _floors(found: Findings) -> Iterator[list[dict[str, Any]]]:
 
 
 def _rates_note(found: Findings) -> str:
-    machine, dtype = found.machine, found.peak_dtype
+    machine, dtype = found.machine, found.peak_dtype if found.derived.flops else None
     peak = machine.peaks[dtype] if dtype else None
     hbm, l2 = machine.level("hbm"), machine.level("l2")
     rates = (

@@ -5,6 +5,8 @@ The values equal the formulas.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import sympy
 from sympy import Integer, Symbol
@@ -68,6 +70,16 @@ def test_without_a_range_each_symbol_of_the_formulas_gets_one() -> None:
     assert [str(span) for span in spans_of(derived(n=64, m=3, other=8), ())] == ["n=4..1024", "m=1..48"]
 
 
+def test_specialised_parameters_have_ranges_where_no_symbol_has_one() -> None:
+    fixed = replace(derived(Integer(4096), n=64), params={"block": 32, "causal": True, "n": 64})
+    fixed = replace(fixed, formulas=Formulas(Count(Integer(4096)), ZERO, ZERO, ZERO, ZERO, ZERO))
+    assert [str(span) for span in spans_of(fixed, ())] == ["block=2..512"]
+    found = curve(fixed, Span("block", 16, 64))
+    assert [point.value for point in found.points] == [32]
+    assert found.left_out == (16, 64)  # no value half-way: each is another kernel
+    assert "another kernel" in found.why
+
+
 def test_a_range_of_no_symbol_is_refused() -> None:
-    with pytest.raises(UsageError, match="no symbolic parameter k"):
+    with pytest.raises(UsageError, match="no parameter k of integers"):
         spans_of(derived(), [Span("k", 1, 2)])
