@@ -33,9 +33,10 @@ def run_source(
 
         return trace(load_target(target), params, autotune=autotune)
     if source == "measure":
+        from ioaware.derivation.measured_flops import with_derived_flops
         from ioaware.measurement.measure import Options, measure
 
-        return measure(target, params, options=Options(timeout_s=timeout_s))
+        return with_derived_flops(measure(target, params, options=Options(timeout_s=timeout_s)))
     raise ValueError(f"no source {source!r}")
 
 
