@@ -10,7 +10,7 @@ from ioaware.report.pages.target_page import bound_cell, cell, columns
 from ioaware.result import BYTES_HOLD, Result
 
 COLUMNS = columns(
-    "reads of the input as written", "fused", "counted as written", "counted fused", "saved",
+    "reads as written", "fused", "counted as written", "counted fused", "saved",
     "time as written", "at least, bound by", "time fused", "at least, bound by",
     words=("program",),
 )  # fmt: skip

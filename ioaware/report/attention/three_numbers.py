@@ -73,8 +73,8 @@ def three_numbers(found: Agreement) -> Iterator[dict[str, str]]:
     undecided = f"; {found.undecided} more are not predicted" if found.undecided else ""
     yield {
         "value": f"{found.clear_points} of {found.attention_points}",
-        "name": f"forward points within {within}",
-        "what": "of their closed form, over N and over blocks: all points at which no L1 can serve a read",
+        "name": "forward points at which no L1 can serve a read",
+        "what": f"each within {within} of its closed form; at the others L1 hits lower the counts",
     }
     yield {
         "value": f"{found.equal_totals} of {found.totals}",

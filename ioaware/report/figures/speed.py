@@ -16,7 +16,7 @@ from ioaware.display.units import significant, time_text
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, error_bars, series_of
 
 LENGTH = Axis("sequence length N (rows)", "size")
-CACHE = Axis("length of the cache N_k (rows)", "size")
+CACHE = Axis("length of the cache (rows)", "size")
 NAMES = {OWN: "ioaware", PLAIN: "ioaware, plain Triton", "tutorial": "Triton's tutorial", "tutorial-file": "its own file"}
 """Names in figures of back ends with an unclear name of their own."""
 

@@ -106,7 +106,7 @@ def _headline(found: Findings) -> str:
         parts.append(f"; {bytes_text(found.hbm_bytes)} pass HBM on {found.machine.name}, by simulation")
     bound = found.simulated_bound
     if bound.time_ns:
-        parts.append(f". They take at least {time_text(bound.time_ns)}, bound by {bound.binds}")
+        parts.append(f". The launches take at least {time_text(bound.time_ns)}, bound by {bound.binds}")
     return "".join(parts) + "." + _beside(derived)
 
 
