@@ -46,7 +46,12 @@ def predict(case: str, *, machine: Machine = DEFAULT_MACHINE, **params: ParamVal
         flops=evaluate(counts.instances * counts.flops, values),
         extra_memory_bytes=evaluate(counts.instances * counts.extra.bytes, values),
         exact=True,
-        notes=(f"closed form of {counts.source}", *_block_notes(counts, values, given), bound_note),
+        notes=(
+            f"closed form of {counts.source}",
+            *_extra_memory_notes(counts, square=square),
+            *_block_notes(counts, values, given),
+            bound_note,
+        ),
         launches=tuple(_launch(step, counts, values, square=square) for step in counts.steps),
     )
 
@@ -81,6 +86,12 @@ def _launch(step: Step, counts: Counts, values: Mapping[str, int], *, square: bo
         requested=_traffic(step, counts, values, square=square),
         flops=evaluate(counts.instances * step.flops, values),
     )
+
+
+def _extra_memory_notes(counts: Counts, *, square: bool) -> tuple[str, ...]:
+    """Return the formula of the extra memory, if there is some."""
+    _, formula = _formula(counts.extra, counts.instances, square)
+    return () if formula == "0" else (f"extra memory = {formula}",)
 
 
 def _block_notes(counts: Counts, values: Mapping[str, int], given: Mapping[str, ParamValue]) -> tuple[str, ...]:

@@ -119,6 +119,17 @@ def test_a_formula_for_equal_lengths_has_n_alone() -> None:
     assert predict("flash2").requested.read_formula == "B*H*e*(2*N*d*ceil(N/B_r) + N*d)"
 
 
+def test_a_note_has_the_formula_of_the_extra_memory() -> None:
+    """FlashAttention needs O(N), chunks of sqrt(N) keys O(sqrt N), a row nothing."""
+    notes = {case: predict(case).notes for case in ("standard", "flash1", "chunked", "flash_rowwise")}
+    assert "extra memory = B*H*(N**2*e + 4*N**2)" in notes["standard"]
+    assert "extra memory = 8*B*H*N" in notes["flash1"]
+    assert "extra memory = 4*B*B_r*H*(d + 2)*ceil(N/B_c)" in notes["chunked"]
+    assert not any("extra memory" in note for note in notes["flash_rowwise"])
+    held = [predict("chunked", seq_len=side**2, block_n=side).extra_memory_bytes for side in (16, 32, 64, 128)]
+    assert held == [4 * 64 * (64 + 2) * side for side in (16, 32, 64, 128)]
+
+
 def test_the_bound_names_its_m() -> None:
     given = predict("flash1", seq_len=2**16, sram_elements=2**14)
     n, d, m = 2**16, 64, 2**14

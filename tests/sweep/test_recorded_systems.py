@@ -93,6 +93,11 @@ def read_again(record: Result) -> int:
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=label)
+def test_extra_memory_is_that_of_the_prediction(record: Result) -> None:
+    assert record.extra_memory_bytes == predict(record.target, **dict(record.params)).extra_memory_bytes
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=label)
 def test_every_record_has_provenance_and_a_passed_check(record: Result) -> None:
     assert record.environment is not None
     assert record.environment.keys() >= PROVENANCE
