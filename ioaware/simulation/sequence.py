@@ -56,6 +56,8 @@ class SequenceResult:
     writes: tuple[tuple[int, ...], ...]
     every: int
     """One of so many lines is replayed."""
+    skew_refused: str = ""
+    """Why the variant with skew is left out, if it is."""
 
 
 def run(
@@ -78,13 +80,17 @@ def run(
         variants += [_replay_all(streams, storage, layouts, usable * (1 + at), model, cold) for at in (-width, width)]
     if model.deviation:
         nominal = [_mean(*each) for each in zip(nominal, *variants, strict=True)]
+    refused = ""
     if ranges and model.skew_spread:
-        skewed = _sampled_streams([one.replay(model.skew_spread) for one in plans], storage, layouts, sizes)
-        variants.append(_replay_all(skewed, storage, layouts, usable, model, cold))
+        try:
+            skewed = _sampled_streams([one.replay(model.skew_spread) for one in plans], storage, layouts, sizes)
+            variants.append(_replay_all(skewed, storage, layouts, usable, model, cold))
+        except ValueError as error:
+            refused = str(error)
     every = zip(nominal, *variants, strict=True)
     reads, writes = zip(*(([one.read_bytes for one in each], [one.write_bytes for one in each]) for each in every), strict=True)
     return SequenceResult(
-        tuple(nominal), tuple(replays), tuple(map(tuple, reads)), tuple(map(tuple, writes)), streams.sample.every
+        tuple(nominal), tuple(replays), tuple(map(tuple, reads)), tuple(map(tuple, writes)), streams.sample.every, refused
     )
 
 

@@ -32,7 +32,7 @@ from ioaware.simulation.l1_loads import loads_by_l1
 from ioaware.simulation.l1_replay import L1Reads, l1_reads
 from ioaware.simulation.launch_replay import DataDependentAccess, Replay, replay
 from ioaware.simulation.schedule import AgedSm
-from ioaware.simulation.sequence import LaunchPlan, LaunchTraffic, run
+from ioaware.simulation.sequence import LaunchPlan, LaunchTraffic, SequenceResult, run
 from ioaware.simulation.simulation_result import LaunchSimulation, Range, Simulated, SpilledBytes
 from ioaware.simulation.spills.launch_spills import LaunchSpills, launch_spills
 from ioaware.simulation.spills.local_streams import LOCAL_MEMORY, LOCAL_STORAGE
@@ -101,7 +101,7 @@ def simulate(
             launches, simulated, done.replays, done.reads, done.writes, served, strict=True
         )
     ]
-    return _result(derived, machine, launches, simulated, simulations, cold=cold, every=done.every)
+    return _result(derived, machine, launches, done, simulations, cold=cold)
 
 
 def l1_of_launches(
@@ -316,12 +316,12 @@ def _result(
     derived: Derived,
     machine: Machine,
     launches: Sequence[_PlannedLaunch],
-    simulated: Sequence[LaunchTraffic],
+    done: SequenceResult,
     simulations: Sequence[LaunchSimulation],
     *,
     cold: bool,
-    every: int,
 ) -> Simulated:
+    simulated = done.launches
     pairs = iter(zip(launches, simulated, simulations, strict=True))
     out: list[Launch] = []
     found: list[LaunchSimulation | None] = []
@@ -346,7 +346,7 @@ def _result(
         "hbm": Traffic(reads, writes),
         "exact": False,
         "launches": tuple(out),
-        "notes": (*derived.notes, *_notes(machine, reads, writes, ranges, simulations, cold=cold, every=every)),
+        "notes": (*derived.notes, *_notes(machine, reads, writes, ranges, simulations, done, cold=cold)),
     }
     return Simulated(
         **known, machine=machine.name, cold=cold, simulations=tuple(found), read_range=ranges[0], write_range=ranges[1]
@@ -393,9 +393,9 @@ def _notes(
     writes: int,
     ranges: Sequence[Range],
     simulations: Sequence[LaunchSimulation],
+    done: SequenceResult,
     *,
     cold: bool,
-    every: int,
 ) -> list[str]:
     """Return the assumptions and uncertainties of the numbers as notes."""
     model = machine.l2_model
@@ -407,8 +407,10 @@ def _notes(
     ]
     if any(one.spills for one in simulations):
         notes.append("spilled registers are counted, from machine code: launches say how many bytes they store and load")
-    if every > 1:
-        notes.append(f"1 of {every} lines of the L2 is replayed, in a cache as much smaller: HBM bytes are estimated")
+    if done.every > 1:
+        notes.append(f"1 of {done.every} lines of the L2 is replayed, in a cache as much smaller: HBM bytes are estimated")
+    if done.skew_refused:
+        notes.append(f"ranges leave out that programs may drift apart: {done.skew_refused}")
     if by_data := dict.fromkeys(tensor for one in simulations for tensor in one.data_dependent):
         notes.append(f"data decide where {', '.join(by_data)} are accessed: those bytes are in the ranges alone")
     for name, number, (low, high) in (("reads", reads, ranges[0]), ("writes", writes, ranges[1])):

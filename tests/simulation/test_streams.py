@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import ioaware
-from ioaware.simulation import streams
+from ioaware.simulation import l1_replay, streams
 from ioaware.simulation.addresses.address_blocks import Rectangle
 from ioaware.simulation.addresses.shapes import Shapes, distinct_shapes
 
@@ -67,6 +67,19 @@ def wrapped(m=200, columns=32, device="cuda"):
     blocks = triton.cdiv(m, 16)
     y = torch.empty(blocks * columns, 16, 64, device=device)
     wrapped_rows[(blocks * columns,)](x, y, m, WIDTH=columns * 64, COLUMNS=columns, BLOCK=16)
+    return y
+
+@triton.jit
+def same_columns(x, y, STEPS: tl.constexpr, BLOCK: tl.constexpr):
+    rows = tl.arange(0, BLOCK)[:, None] * STEPS * BLOCK
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for step in range(STEPS):
+        total += tl.load(x + rows + step * BLOCK + tl.arange(0, BLOCK)[None, :])
+    tl.store(y + tl.program_id(0) * BLOCK * BLOCK + tl.arange(0, BLOCK)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :], total)
+
+def drifting(programs=400, device="cuda"):
+    x, y = torch.empty(64, 1024, device=device), torch.empty(programs, 64, 64, device=device)
+    same_columns[(programs,)](x, y, STEPS=16, BLOCK=64)
     return y
 
 def own(rows=132, times=3, device="cuda"):
@@ -178,3 +191,13 @@ def test_rows_that_wrap_around_have_few_shapes(file: Path, tmp_path: Path, monke
     assert hbm.read_bytes == 200 * 2048 * 4
     assert max(shapes) == 2
     assert len(templates) < 40 * len(shapes)
+
+
+def test_a_variant_that_is_too_large_is_left_out(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """400 programs that sweep in step load 16 tiles; with skew each loads its own."""
+    monkeypatch.setattr(streams, "MAX_EXECUTIONS", 1000)
+    monkeypatch.setattr(l1_replay, "MAX_EVENTS", 0)
+    found = ioaware.simulate(f"{file}:drifting", machine="H200")
+    assert found.hbm is not None
+    assert found.hbm.read_bytes == 64 * 1024 * 4
+    assert any("ranges leave out that programs may drift apart" in note for note in found.notes)
