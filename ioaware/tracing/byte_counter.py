@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +77,19 @@ def _extent(pointers: Any, mask: Any) -> tuple[int, int, int]:
     return int(np.count_nonzero(active)), width, count_sectors(pointers.data, active, width)
 
 
+_uncounted: ContextVar[bool] = ContextVar("uncounted", default=False)
+
+
+@contextmanager
+def uncounted_loads() -> Generator[None]:
+    """Count no loads inside the block, since the compiler drops them."""
+    token = _uncounted.set(True)
+    try:
+        yield
+    finally:
+        _uncounted.reset(token)
+
+
 @contextmanager
 def count_accesses(counter: ByteCounter, observer: Observer | None = None) -> Generator[None]:
     """Count every access of the interpreter inside the block; values are unchanged.
@@ -95,7 +109,7 @@ def _count_memory(builder: Any, counter: ByteCounter, patches: Patches, observer
     inside_atomic = False
 
     def load(pointers: Any, mask: Any, *rest: Any, **options: Any) -> Any:
-        if not inside_atomic:
+        if not inside_atomic and not _uncounted.get():
             counter.load(pointers, mask)
             if observer:
                 observer.access("read", pointers, mask)

@@ -37,10 +37,10 @@ from ioaware.tracing.address_space import AddressSpace, OutsideStorageError
 from ioaware.tracing.address_space import install as install_translation
 from ioaware.tracing.interpreter_fixes import install_fixes
 from ioaware.tracing.libdevice import install as install_libdevice
-from ioaware.tracing.loop_index import loop_range
 from ioaware.tracing.observer import Observer, observed
 from ioaware.tracing.reductions import install as install_reductions
-from ioaware.tracing.source_rewrite import rewrite
+from ioaware.tracing.source.loop_index import loop_range
+from ioaware.tracing.source.source_rewrite import rewrite
 from ioaware.tracing.spin_locks import EndlessLoopError, LoopGuard
 from ioaware.tracing.trace_progress import Progress
 

@@ -16,10 +16,12 @@ from typing import Any, cast
 import triton.language as _tl
 from triton.runtime import interpreter as _interpreter
 
-from ioaware.tracing.boolean_operators import logical_and, logical_not, logical_or
+from ioaware.tracing.byte_counter import uncounted_loads
 from ioaware.tracing.libdevice import interpreted_function
-from ioaware.tracing.loop_index import loop_range
 from ioaware.tracing.observer import Observer
+from ioaware.tracing.source.boolean_operators import logical_and, logical_not, logical_or
+from ioaware.tracing.source.dead_loads import UNCOUNTED, without_dead_loads
+from ioaware.tracing.source.loop_index import loop_range
 
 interpreter: Any = _interpreter
 tl: Any = _tl
@@ -60,7 +62,9 @@ def _rewrite_code(source: Any, observed: bool) -> types.CodeType:
     except (OSError, TypeError):
         return source.__code__
     module = ast.parse(textwrap.dedent("".join(lines)))
-    _strip_definition(next(node for node in module.body if isinstance(node, ast.FunctionDef)))
+    definition = next(node for node in module.body if isinstance(node, ast.FunctionDef))
+    _strip_definition(definition)
+    without_dead_loads(definition)
     _Rewriter().visit(module)
     if observed:
         _ObservedRewriter().visit(module)
@@ -166,6 +170,7 @@ HELPERS: dict[str, Any] = {
     "ioaware not": logical_not,
     "ioaware locals": locals,
     "ioaware value": _value,
+    UNCOUNTED: uncounted_loads,
 }
 """Globals of rewritten functions.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import triton.language as _tl
 
-from ioaware.tracing.loop_index import LoopIndex
+from ioaware.tracing.source.loop_index import LoopIndex
 
 tl: Any = _tl
 Operand = Callable[[], Any]

@@ -1,0 +1,1 @@
+"""Rewrite the source of kernels for the interpreter."""
