@@ -133,18 +133,27 @@ def _lines(text: str) -> tuple[list[_Line], dict[str, int]]:
 
 
 def _spans(lines: Sequence[_Line], labels: dict[str, int]) -> list[_Span]:
-    """Return the regions, outer ones first. A branch to itself ends the program."""
-    loops: dict[int, int] = {}
-    skipped: list[_Span] = []
-    for line in lines:
-        target = BRANCH.search(line.rest) if line.operation.startswith("BRA") else None
-        to = labels.get(target[1], line.at) if target else line.at
+    """Return the regions, outer ones first.
+
+    Waits for barriers jump behind the last unconditional EXIT and back: these are no regions.
+    """
+    last = max((line.at for line in lines if line.operation == "EXIT" and not line.guarded), default=len(lines))
+    branches = [
+        (line, labels.get(target[1], line.at))
+        for line in lines[:last]
+        if line.operation.startswith("BRA") and (target := BRANCH.search(line.rest))
+    ]
+    ends: dict[int, int] = {}
+    for line, to in branches:
         if to < line.at:
-            loops[to] = max(loops.get(to, 0), line.at)
-        elif to > line.at + 1 and line.guarded:
-            skipped.append(_Span(line.at + 1, to - 1, loop=False))
-    found = [*(_Span(begin, end, loop=True) for begin, end in loops.items()), *skipped]
-    return sorted(found, key=lambda span: (span.begin, -span.end))
+            ends[to] = max(ends.get(to, 0), line.at)
+    loops = [_Span(begin, end, loop=True) for begin, end in ends.items()]
+    skipped = [
+        _Span(line.at + 1, to - 1, loop=False)
+        for line, to in branches
+        if line.guarded and line.at + 1 < to <= last and all(to <= one.end for one in loops if one.begin <= line.at <= one.end)
+    ]
+    return sorted([*loops, *skipped], key=lambda span: (span.begin, -span.end))
 
 
 def _innermost(at: int, spans: Sequence[_Span]) -> int | None:

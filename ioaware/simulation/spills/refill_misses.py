@@ -2,7 +2,8 @@
 
 A word of local memory lies in one line of 128 bytes for all threads of a warp. Spills leave their line in the L1, as stores do.
 Loads that the compiler marks as last use free it. A load misses where more lines have been younger than its own at one time
-than the L1 keeps: those of its own warp, times the warps of the SM, which run the same instructions at about the same time.
+than the L1 keeps. Those of its own warp are replayed. The other warps of the SM are at any place of their programs: each has as
+many lines of tensors, and of local memory no more than a warp has on average.
 """
 
 from __future__ import annotations
@@ -28,12 +29,23 @@ class YoungerLines:
         self._last = np.full(lines, NEVER, dtype=np.int64)
         self._younger = np.zeros(lines, dtype=np.int64)
         self._most = np.zeros(lines, dtype=np.int64)
-        self._now = 0
+        self._passed = np.zeros(lines, dtype=np.int64)
+        self._now = self._tensors = 0
 
-    def access(self, line: int, *, last_use: bool = False) -> int:
-        """Return the most lines that were younger since the last access, or `NEVER`."""
+    @property
+    def live(self) -> int:
+        """Lines of local memory now."""
+        return int(np.count_nonzero(self._last != NEVER))
+
+    def access(self, line: int, *, last_use: bool = False) -> tuple[int, int]:
+        """Return the most lines of local memory and of tensors that were younger.
+
+        They are those since the last access, `NEVER` where there is none.
+        """
         before = self._last[line]
-        found = int(self._most[line]) if before != NEVER else NEVER
+        tensors = self._tensors - int(self._passed[line])
+        found = (max(0, int(self._most[line]) - tensors), tensors) if before != NEVER else (NEVER, NEVER)
+        self._passed[line] = self._tensors
         if last_use:
             self._younger[(self._last < before) & (self._last != NEVER)] -= 1
             self._last[line] = NEVER
@@ -45,6 +57,7 @@ class YoungerLines:
 
     def pass_by(self, lines: int) -> None:
         """Make so many lines of tensors younger than all lines of local memory."""
+        self._tensors += lines
         self._push(self._last != NEVER, lines)
 
     def _push(self, which: NDArray[np.bool_], lines: int) -> None:
@@ -60,18 +73,21 @@ def refill_misses(trace: MachineTrace, counts: Sequence[float], warps_per_sm: in
     """
     words = [word for one in trace.instructions if one.kind != "global" for word in words_of(one)]
     cache = YoungerLines(max(words, default=0) + 1)
-    of, distances = list[int](), list[int]()
+    of, found, live = list[int](), list[tuple[int, int]](), list[int]()
     order: list[int] = execution_order(trace, counts, MAX_EXECUTIONS).tolist()
     for number in order:
         one = trace.instructions[number]
         if one.kind == "global":
             if one.cached:
                 cache.pass_by(max(1, one.bytes // WORD_BYTES))
+            live.append(cache.live)
             continue
         for word in words_of(one):
             of.append(number)
-            distances.append(cache.access(word, last_use=one.last_use))
-    found = np.array(distances, dtype=np.int64)
-    hits = shape.hit_shares(np.where(found == NEVER, NEVER, found * warps_per_sm))
+            found.append(cache.access(word, last_use=one.last_use))
+        live.append(cache.live)
+    local, tensors = np.array(found, dtype=np.int64).T
+    others = (warps_per_sm - 1) * (tensors + np.minimum(local, round(float(np.mean(live)))))
+    hits = shape.hit_shares(np.where(local == NEVER, NEVER, local + tensors + others))
     size = len(trace.instructions)
     return np.bincount(of, 1 - hits, size) / np.maximum(np.bincount(of, minlength=size), 1)
