@@ -122,7 +122,7 @@ def replay(
     found: list[list[ReferenceStream]] = [[] for _ in placed]
     for one in timeline.executions:
         found[one.touch] += reference_streams(placed[one.touch], one, order)
-    local = spills.of(placed, timeline.executions, timeline.durations.size) if spills else None
+    local = spills.of(placed, timeline.executions, timeline.durations.size, indices) if spills else None
     moved = list(local_streams(local, order, timeline.durations)) if local else []
     return Replay(
         name,

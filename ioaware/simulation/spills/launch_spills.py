@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from ioaware.analysis.ir.accesses.access_log import Touch
@@ -10,7 +10,8 @@ from ioaware.machine.occupancy import LANES, Occupancy
 from ioaware.simulation.l1 import L1Shape
 from ioaware.simulation.spills.local_memory import LocalMemory, local_memory
 from ioaware.simulation.spills.machine_trace import MachineTrace, machine_trace
-from ioaware.simulation.spills.region_counts import counts_by_place, region_counts
+from ioaware.simulation.spills.refill_misses import L1Sharing
+from ioaware.simulation.spills.region_counts import common_places, counts_by_place, region_counts
 from ioaware.simulation.timeline import Executions
 
 
@@ -33,13 +34,19 @@ class LaunchSpills:
         """Bytes of local memory of all programs that run at once."""
         return self.local_bytes * LANES * self.warps * self.at_once.programs
 
-    def of(self, touches: Sequence[Touch], executions: Sequence[Executions], programs: int) -> LocalMemory | None:
-        """Return the local memory of a program that executes these accesses."""
+    def of(
+        self, touches: Sequence[Touch], executions: Sequence[Executions], programs: int, indices: Collection[str]
+    ) -> LocalMemory | None:
+        """Return the local memory of a program that executes these accesses.
+
+        `indices` are the names of the program's indices.
+        """
         if not self._found:
             counts = region_counts(self.trace, counts_by_place(touches, executions, programs), self.warps)
             sms = self.at_once.programs // self.at_once.per_sm
             per_sm = min(self.at_once.per_sm, -(-programs // sms))
-            self._found.append(local_memory(self.trace, counts, self.warps, self.warps * per_sm, self.shape))
+            sm = L1Sharing(self.shape, self.warps * per_sm, common_places(touches, indices))
+            self._found.append(local_memory(self.trace, counts, self.warps, sm))
         return self._found[0]
 
 

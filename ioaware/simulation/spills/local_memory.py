@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ioaware.simulation.l1 import LINE_BYTES, L1Shape
+from ioaware.simulation.l1 import LINE_BYTES
 from ioaware.simulation.spills.execution_order import execution_order, times_run
 from ioaware.simulation.spills.machine_trace import WORD_BYTES, MachineTrace, words_of
-from ioaware.simulation.spills.refill_misses import refill_misses
+from ioaware.simulation.spills.refill_misses import L1Sharing, refill_misses
 
 Numbers = NDArray[np.int64]
 Shares = NDArray[np.float64]
@@ -49,16 +49,14 @@ class LocalMemory:
     events: LocalEvents
 
 
-def local_memory(
-    trace: MachineTrace, counts: Sequence[float], warps: int, warps_per_sm: int, shape: L1Shape
-) -> LocalMemory | None:
+def local_memory(trace: MachineTrace, counts: Sequence[float], warps: int, sm: L1Sharing) -> LocalMemory | None:
     """Return what a program moves to and from local memory; None where it has none.
 
-    `counts` says how often a program runs each region, `warps_per_sm` how many warps an SM runs at once.
+    `counts` says how often a program runs each region.
     """
     if all(one.kind == "global" for one in trace.instructions):
         return None
-    misses = refill_misses(trace, counts, warps_per_sm, shape)
+    misses = refill_misses(trace, counts, sm)
     words, events = _events(trace, counts, misses)
     moved = {"spill": 0.0, "refill": 0.0, "miss": 0.0}
     for one, share in zip(trace.instructions, misses.tolist(), strict=True):

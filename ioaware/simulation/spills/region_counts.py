@@ -6,7 +6,7 @@ A loop runs as often as the accesses inside it. Accesses and instructions are ma
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -53,6 +53,23 @@ def counts_by_place(touches: Sequence[Touch], executions: Sequence[Executions], 
         most = [tuple(max(times[one] for one in of) for of in chosen) for times in (inside, around)]
         found[place] = PlaceCounts(most[0], most[1], size)
     return found
+
+
+def common_places(touches: Sequence[Touch], indices: Collection[str]) -> frozenset[str]:
+    """Return the source lines that access the same addresses in all programs.
+
+    `indices` are the names of the program's indices.
+    """
+    found: dict[str, bool] = {}
+    for touch in touches:
+        own = set(indices)
+        for scope in touch.scopes:
+            if isinstance(scope, Loop) and (scope.low.free | scope.high.free) & own:
+                own.add(scope.index.key)
+        for frame in touch.frames[:1]:
+            place = frame.rpartition("/")[2]
+            found[place] = found.get(place, True) and not touch.target.offset.free & own
+    return frozenset(place for place, common in found.items() if common)
 
 
 def _around_another(loops: tuple[Scope, ...], others: Iterable[tuple[Scope, ...]]) -> bool:

@@ -12,6 +12,7 @@ from ioaware.simulation.schedule import schedule
 from ioaware.simulation.spills.local_memory import LocalMemory, local_memory
 from ioaware.simulation.spills.local_streams import local_streams
 from ioaware.simulation.spills.machine_trace import MachineTrace, MemoryInstruction, Region
+from ioaware.simulation.spills.refill_misses import L1Sharing, refill_misses
 
 LOOP = Region(loop=True, parent=None)
 L1 = L1Shape(256 * 1024, L1_OF_H200)
@@ -23,7 +24,7 @@ def spilling(words: int, *, region: int | None = None) -> list[MemoryInstruction
 
 
 def memory(trace: MachineTrace, counts: tuple[float, ...] = (), *, warps: int = 2, warps_per_sm: int = 8) -> LocalMemory:
-    found = local_memory(trace, counts, warps, warps_per_sm, L1)
+    found = local_memory(trace, counts, warps, L1Sharing(L1, warps_per_sm))
     assert found is not None
     return found
 
@@ -56,7 +57,16 @@ def test_skipped_code_spills_only_when_it_runs() -> None:
 
 
 def test_a_kernel_that_spills_nothing_has_no_local_memory() -> None:
-    assert local_memory(MachineTrace((MemoryInstruction("global", 16, 0, "k.py:1", None),), ()), (), 4, 8, L1) is None
+    trace = MachineTrace((MemoryInstruction("global", 16, 0, "k.py:1", None),), ())
+    assert local_memory(trace, (), 4, L1Sharing(L1, 8)) is None
+
+
+def test_lines_that_all_programs_read_are_once_in_the_l1() -> None:
+    first, last = spilling(1)
+    weights = [MemoryInstruction("global", 16, 0, "k.py:7", None)] * 100
+    trace = MachineTrace((first, *weights, last), ())
+    misses = [refill_misses(trace, (), L1Sharing(L1, 8, common))[-1] for common in (frozenset[str](), frozenset({"k.py:7"}))]
+    assert misses == [pytest.approx(1), pytest.approx(0)]
 
 
 def test_a_load_of_last_use_frees_its_line() -> None:
