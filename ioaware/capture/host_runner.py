@@ -6,7 +6,7 @@ It runs with fake tensors and symbolic integers.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
@@ -128,6 +128,8 @@ class HostRunner:
         self._choices = autotune, gpu, refused
         self.eager = eager
         self._reads = DataReads()
+        self._recorded: list[Event] = []
+        """Launches of the run that read the data."""
         self._state = HostState(target.call)
         self._stand_in = StandIn()
         """What depends on the GPU, in all runs.
@@ -184,11 +186,7 @@ class HostRunner:
         plain = there.run(SymbolicParams({}))
         if plain.error is not None:
             return False
-        ours, theirs = (
-            [without_storage_numbers(event) for event in run if isinstance(event, CapturedLaunch)]
-            for run in (events, plain.events)
-        )
-        return agree(ours, theirs, at_values(point))
+        return agree(_launches(events), _launches(plain.events), at_values(point))
 
     @property
     def invented_reads(self) -> tuple[str, ...]:
@@ -220,11 +218,12 @@ class HostRunner:
             ):
                 work = work_of(self._target.call(device="cuda", **self.params))
                 if work is not None:
+                    events.clear()
                     placeholders.add(filter(is_placeholder, work.arguments.values()))
                     work.run()
         finally:
             self._state.restore()
-        self._reads = reads
+        self._reads, self._recorded = reads, _launches(events)
 
     def run(self, symbolic: SymbolicParams) -> HostRun:
         """Run with these parameters symbolic.
@@ -334,6 +333,9 @@ class HostRunner:
         run = self.run(SymbolicParams({}))
         if run.error is None and self._reads.kernel_floats:
             self._probe_kernel_floats(run)
+        if run.error is None and not agree(_launches(run.events), self._recorded, at_values({})):
+            run.may_differ = True
+            run.notes += (f"{self.name} makes other launches on real tensors, of which it reads data: trace it",)
         return run
 
     def _probe_kernel_floats(self, run: HostRun) -> None:
@@ -375,6 +377,11 @@ class HostRunner:
         return UsageError(
             f"{self.name} raised {type(error).__name__}{where}: {first_line(error)}", "The function must run by itself first."
         )
+
+
+def _launches(events: Iterable[Event]) -> list[Event]:
+    """Return the launches of a run, to be compared with those of another."""
+    return [without_storage_numbers(event) for event in events if isinstance(event, CapturedLaunch)]
 
 
 def at_values(values: Mapping[str, int]) -> Callable[[Expr], Expr]:

@@ -148,6 +148,13 @@ def test_launches_that_differ_between_processes_are_not_exact(targets: ModuleTyp
     assert not {"hash", "id"} & vars(targets).keys()
 
 
+def test_launches_that_differ_on_real_tensors_are_not_exact(targets: ModuleType) -> None:
+    """They are compared where a run on real tensors reads data."""
+    result = derive_target(targets, "by_the_type_of_a_tensor")
+    assert not result.exact
+    assert any("on real tensors" in note for note in result.notes)
+
+
 def test_a_callback_of_the_garbage_collector_is_not_host_code(targets: ModuleType) -> None:
     readings: list[float] = []
     gc.callbacks.append(lambda *_: readings.append(time.perf_counter()))

@@ -573,6 +573,11 @@ def named_by_the_system(n: int = 1000):
     return scale(ones(n))
 
 
+def by_the_type_of_a_tensor(n: int = 1000):
+    x = scale(ones(int(torch.full((3,), n, device="cuda").max())))
+    return scale(x) if type(x) is torch.Tensor else x
+
+
 @dataclasses.dataclass(frozen=True)
 class Key:
     name: object
