@@ -6,7 +6,7 @@ The mask must be a conjunction of inequalities. Each bounds a part of the offset
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ioaware.analysis.ir.accesses.access_log import Condition, Touch
@@ -20,11 +20,23 @@ Slopes = dict[Symbol, Poly]
 """Coefficient of each index in an expression that is affine in them."""
 
 
-def active_range(touch: Touch) -> Interval | None:
-    """Return the least and greatest offset of an active lane, in bytes.
+@dataclass(frozen=True, slots=True)
+class ActiveRange:
+    """The least and greatest offset of an active lane, in bytes.
 
-    Both are attained by some lane of some program. None where that is not known: the offset or the mask is not affine, or
-    perhaps no lane is active.
+    Both are attained by some lane of some program, if any is active.
+    """
+
+    low: Poly
+    high: Poly
+    conditions: tuple[Poly, ...] = ()
+    """Lanes are active where these are at least 0."""
+
+
+def active_range(touch: Touch) -> ActiveRange | None:
+    """Return the range of offsets of the active lanes of an access.
+
+    None where it is not known, since the offset or the mask is not affine, or where no lane is active.
     """
     split, tests = _affine(touch.target.offset), _inequalities(touch)
     if split is None or tests is None:
@@ -33,18 +45,20 @@ def active_range(touch: Touch) -> Interval | None:
     if not all(_has_fixed_bounds(index) for some in (slopes, *(shape for shape, _ in tests)) for index in some):
         return None
     low = high = constant
+    conditions: list[Poly] = []
     for indices, bounds in _groups(tests):
         found = _bounded(indices, bounds, {index: slopes.pop(index, ZERO) for index in indices})
         if found is None:
             return None
-        low, high = low + found[0], high + found[1]
+        low, high = low + found.low, high + found.high
+        conditions += found.conditions
     for index, slope in slopes.items():
         ends = interval(poly(index))
         found = None if ends is None else _scaled(slope, *ends)
         if found is None:
             return None
         low, high = low + found[0], high + found[1]
-    return low, high
+    return ActiveRange(low, high, tuple(conditions))
 
 
 def _inequalities(touch: Touch) -> list[tuple[Slopes, Poly]] | None:
@@ -113,8 +127,8 @@ def _groups(tests: Sequence[tuple[Slopes, Poly]]) -> Iterator[tuple[Sequence[Sym
         yield list(indices), group
 
 
-def _bounded(indices: Sequence[Symbol], tests: Sequence[tuple[Slopes, Poly]], slopes: Slopes) -> Interval | None:
-    """Return the ends of the indices' part of the offset where the tests hold.
+def _bounded(indices: Sequence[Symbol], tests: Sequence[tuple[Slopes, Poly]], slopes: Slopes) -> ActiveRange | None:
+    """Return the range of the indices' part of the offset where the tests hold.
 
     The part must be a multiple of an inner value that takes every integer of a range, and each test must bound that value.
     """
@@ -133,7 +147,11 @@ def _bounded(indices: Sequence[Symbol], tests: Sequence[tuple[Slopes, Poly]], sl
         else:
             low = greatest(low, -floor_div(constant, poly(number)))
     step = _ratio(slopes, inner)
-    return None if step is None or not nonnegative(high - low) else _scaled(step, low, high)
+    found = None if step is None else _scaled(step, low, high)
+    number = (high - low).constant
+    if found is None or (number is not None and number < 0):
+        return None
+    return ActiveRange(*found, () if nonnegative(high - low) else (high - low,))
 
 
 def _scaled(step: Poly, low: Poly, high: Poly) -> Interval | None:
@@ -202,4 +220,4 @@ def _has_fixed_bounds(index: Symbol) -> bool:
     return not any(_depends(atom) for bound in (index.lower, index.upper) if bound is not None for atom in bound.atoms)
 
 
-__all__ = ["active_range", "conjunctions"]
+__all__ = ["ActiveRange", "active_range", "conjunctions"]

@@ -32,17 +32,17 @@ def when_beyond(touch: Touch, size_bytes: Poly) -> str | None:
 
 def _when_beyond(touch: Touch, size_bytes: Poly) -> str:
     """Return when an access stays inside; empty for always or unknown."""
-    ends = active_range(touch)
-    if ends is None:
+    active = active_range(touch)
+    if active is None:
         return ""
     wanted: list[str] = []
-    last = ends[1] + touch.element_bytes
+    last = active.high + touch.element_bytes
     room, evident = size_bytes - last, touch.mask == ONE
-    if not nonnegative(room) and (evident or has_counterexample(room)):
+    if not nonnegative(room) and (evident or has_counterexample(room, active.conditions)):
         wanted.append(_no_more_than(last, size_bytes))
-    if not nonnegative(ends[0]) and (evident or has_counterexample(ends[0])):
-        wanted.append(f"{show(to_sympy(ends[0]))} >= 0")
-    never = any(end.constant is not None and end.constant < 0 for end in (ends[0], room))
+    if not nonnegative(active.low) and (evident or has_counterexample(active.low, active.conditions)):
+        wanted.append(f"{show(to_sympy(active.low))} >= 0")
+    never = not active.conditions and any(end.constant is not None and end.constant < 0 for end in (active.low, room))
     return EVERYWHERE if never else " and ".join(wanted)
 
 

@@ -79,6 +79,13 @@ def and_one_more(x, out, n, AT: tl.constexpr, B: tl.constexpr):
 
 
 @triton.jit
+def and_another(x, out, n, m, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    mask = (at < n) | (at == m)
+    tl.store(out + at, tl.load(x + at, mask), mask)
+
+
+@triton.jit
 def gathered(x, index, out, n, B: tl.constexpr):
     at = tl.program_id(0) * B + tl.arange(0, B)
     rows = tl.load(index + at, at < n, other=0)
@@ -90,6 +97,17 @@ def one_more(n: int = 100, device: str = "cuda") -> torch.Tensor:
     out = torch.empty_like(x)
     and_one_more[(triton.cdiv(n, 32),)](x, out, n, AT=4, B=32)
     return out
+
+
+def another(n: int = 100, m: int = 110, more: int = 0, device: str = "cuda") -> torch.Tensor:
+    x = torch.zeros(n + more, device=device)
+    out = torch.empty_like(x)
+    and_another[(triton.cdiv(n, 32),)](x, out, n, m, B=32)
+    return out
+
+
+def another_within(n: int = 100, m: int = 110, device: str = "cuda") -> torch.Tensor:
+    return another(n, m, m + 1, device)
 
 
 def rows_of_a_table(n: int = 100, rows: int = 90, device: str = "cuda") -> torch.Tensor:
@@ -226,6 +244,14 @@ def test_alternatives_of_a_mask_are_looked_at_one_by_one() -> None:
     for note in beyond(one_more):
         assert note.endswith("unless 20 <= 4*n bytes")
     assert len(beyond(one_more)) == 2
+
+
+def test_an_alternative_that_may_make_no_lane_active() -> None:
+    """No lane is at m where m is beyond the grid."""
+    assert len(beyond(another)) == 2
+    for note in beyond(another):
+        assert note.endswith("unless n % 32 == 0 or 4*m + 4 <= 4*n bytes")
+    assert not beyond(another_within)
 
 
 def test_indices_of_the_target_past_the_end() -> None:

@@ -11,7 +11,11 @@ from zlib import crc32
 
 from ioaware.analysis.ir.algebra.poly import Atom, Choice, Coefficient, Extreme, Floor, Poly, Symbol, Test, Unknown
 
-SAMPLES = 7
+SAMPLES, NEAR = 7, 24
+"""Samples of any lengths, and of lengths that are near each other.
+
+The latter are for claims that hold under conditions, which few of the former meet.
+"""
 LENGTHS = (1, 2, 3, 7, 16, 33, 64, 100, 127, 256, 500, 1023, 4096)
 
 
@@ -19,14 +23,25 @@ class NoValueError(Exception):
     """A sample gives no value: an empty index range, a division by 0, or a sum."""
 
 
-def has_counterexample(value: Poly) -> bool:
-    """Return whether `value` is negative in one of the samples."""
-    return any(_negative(value, sample) for sample in range(SAMPLES))
+def has_counterexample(value: Poly, where: tuple[Poly, ...] = ()) -> bool:
+    """Return whether `value` is negative in a sample.
+
+    None of the values `where` is negative there.
+    """
+    samples = range(SAMPLES + NEAR if where else SAMPLES)
+    return any(_negative(value, sample) and all(_nonnegative(each, sample) for each in where) for sample in samples)
 
 
 def _negative(value: Poly, sample: int) -> bool:
     try:
         return _number(value, sample) < 0
+    except NoValueError:
+        return False
+
+
+def _nonnegative(value: Poly, sample: int) -> bool:
+    try:
+        return _number(value, sample) >= 0
     except NoValueError:
         return False
 
@@ -79,6 +94,8 @@ def _place(symbol: Symbol, sample: int) -> Coefficient:
     """Return a length from a list, or an index at either end of its range or between."""
     drawn = _drawn(symbol.key, sample)
     low = _number(symbol.lower, sample) if symbol.lower is not None else -(drawn % 50)
+    if symbol.upper is None and sample >= SAMPLES:
+        return low + LENGTHS[sample % len(LENGTHS)] + drawn % 40
     if symbol.upper is None:
         return low + LENGTHS[drawn % len(LENGTHS)] - 1
     high = _number(symbol.upper, sample)
