@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ioaware.gate.formulas.formula_reader import WORDS
-from ioaware.gate.setup.host_functions import HostFunction, HostParam
+from ioaware.gate.setup.host_functions import Constant, HostFunction, HostParam
 
 DTYPE = "float16"
 MOST_GUESSES = 48
@@ -26,6 +26,11 @@ The sizes of the tensor are given by its number of dimensions. No two are equal,
 wrong shape pass.
 """
 FLOAT = 0.5
+RANKS = (2, 1, 3, 4)
+"""Numbers of dimensions, the likeliest first.
+
+A matrix comes before a vector: where both work, the formula of a matrix has one size more.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +41,12 @@ class Guess:
     the parameters that are tensors.
     """
 
-    arguments: dict[str, tuple[str, ...] | float | bool]
+    arguments: dict[str, tuple[str, ...] | Constant]
     sizes: dict[str, int]
     small: dict[str, int]
     dtypes: dict[str, str]
 
-    def params(self) -> dict[str, str | float | bool]:
+    def params(self) -> dict[str, Constant]:
         """Return the arguments as parameters of a target, sizes left out."""
         return {
             name: f"{self.dtypes[name]}[{', '.join(value)}]" if isinstance(value, tuple) else value
@@ -68,7 +73,7 @@ def first_guesses(function: HostFunction) -> list[Guess]:
 def needs_person(function: HostFunction) -> str:
     """Return why no call of a function can be guessed; empty where some can."""
     for param in function.params:
-        if param.kind in ("int", "text"):
+        if param.kind in ("int", "text") and not param.values:
             return f"`{param.name}` is a value that a person must choose"
     if not any(param.kind in ("tensor", "unknown") for param in function.params):
         return "it takes no tensor"
@@ -91,25 +96,22 @@ def _named(param: HostParam) -> Iterator[tuple[str, ...]]:
 
     As its source names them, general names elsewhere.
     """
-    if param.rank or param.sizes:
-        ranks: tuple[int, ...] = (param.rank,) if param.rank else (param.least_rank, param.least_rank + 1)
-    else:
-        ranks = (2, 1, 3, 4)
-    for rank in ranks:
+    for rank in (param.rank,) if param.rank else RANKS:
         if rank >= param.least_rank and rank in NAMES:
             names = tuple(param.sizes.get(at, general) for at, general in enumerate(NAMES[rank]))
             if len(set(names)) == rank and not any(name in WORDS or not name.isascii() for name in names):
                 yield names
 
 
-def _forms(param: HostParam, primary: tuple[str, ...]) -> Iterator[tuple[str, ...] | float | bool]:
+def _forms(param: HostParam, primary: tuple[str, ...]) -> Iterator[tuple[str, ...] | Constant]:
     """Yield the values that a parameter may have beside the primary tensor.
 
     Small tensors first, since larger ones pass too.
     """
-    if param.kind == "bool":
+    yield from param.values
+    if param.kind == "bool" and False not in param.values:
         yield False
-    if param.kind in ("float", "unknown"):
+    if param.kind in ("float", "unknown") and not param.values:
         yield FLOAT
     if param.kind not in ("tensor", "unknown"):
         return
@@ -132,9 +134,7 @@ def _filled(param: HostParam, primary: tuple[str, ...]) -> Iterator[tuple[str, .
         yield from (shape for shape in itertools.product(*choices) if len(set(shape)) == rank)
 
 
-def _sized(
-    arguments: dict[str, tuple[str, ...] | float | bool], primary: tuple[str, ...]
-) -> tuple[dict[str, int], dict[str, int]]:
+def _sized(arguments: dict[str, tuple[str, ...] | Constant], primary: tuple[str, ...]) -> tuple[dict[str, int], dict[str, int]]:
     """Return the sizes of all names, and small ones."""
     others = [name for value in arguments.values() if isinstance(value, tuple) for name in value if name not in primary]
     names = [*primary, *dict.fromkeys(others)]

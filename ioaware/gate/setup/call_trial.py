@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ioaware.errors import IoawareError, UsageError
+
+MOST_WORKING = 4
+NAME = re.compile(r"[A-Za-z_]\w*")
 
 if TYPE_CHECKING:
     from ioaware.result import ParamValue
@@ -33,9 +37,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def try_calls(target: str, root: Path, gpu: str, guesses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the number of the first guess that works, its formulas and its kernels.
+    """Return the number of the best guess that works, its formulas and its kernels.
 
-    Else why the last one does not.
+    Else why the last one does not. Best is the one whose formulas have the most sizes: one with constants for sizes shows no
+    growth. The search ends where they have all of the guess, or after some that work.
     """
     from ioaware.targets.target import load_target
 
@@ -44,12 +49,21 @@ def try_calls(target: str, root: Path, gpu: str, guesses: Sequence[Mapping[str, 
         loaded = load_target(target)
     except IoawareError as error:
         return {"why": error.what}
+    best: dict[str, Any] = {}
+    most, works = -1, 0
     for number, guess in enumerate(guesses):
         try:
-            return {"guess": number, **_tried(loaded, root, gpu, guess)}
+            found = _tried(loaded, root, gpu, guess)
         except IoawareError as error:
             why = error.what
-    return {"why": why}
+            continue
+        works += 1
+        used = len(guess["sizes"].keys() & {*NAME.findall(found["reads"]), *NAME.findall(found["writes"])})
+        if used > most:
+            best, most = {"guess": number, **found}, used
+        if used == len(guess["sizes"]) or works == MOST_WORKING:
+            break
+    return best or {"why": why}
 
 
 def _tried(loaded: Target, root: Path, gpu: str, guess: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,7 +86,9 @@ def _tried(loaded: Target, root: Path, gpu: str, guess: Mapping[str, Any]) -> di
 
 
 def _params(loaded: Target, given: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, ParamValue]:
-    return loaded.resolve({name: str(value) for name, value in (*given.items(), *sizes.items())}, typed=True)
+    nothing: dict[str, ParamValue] = {name: None for name, value in given.items() if value is None}
+    texts = {name: str(value) for name, value in (*given.items(), *sizes.items())}
+    return {**loaded.resolve(texts, typed=True), **nothing}
 
 
 if __name__ == "__main__":

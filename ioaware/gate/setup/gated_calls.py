@@ -18,6 +18,7 @@ from typing import Any, cast
 import ioaware
 from ioaware import strict_json
 from ioaware.gate.setup.call_guesses import Guess, first_guesses, needs_person
+from ioaware.gate.setup.call_values import read_call_values
 from ioaware.gate.setup.host_functions import HostFunction, find_host_functions
 
 TIMEOUT_S = 600.0
@@ -58,7 +59,9 @@ def find_gated_calls(root: Path, gpu: str, report: Callable[[str], None]) -> lis
 
 
 def _calls(root: Path, gpu: str, report: Callable[[str], None]) -> Iterator[GatedCall]:
-    for function in find_host_functions(root):
+    functions = find_host_functions(root)
+    read_call_values(root, functions)
+    for function in functions:
         base, module = import_place(root, function.path)
         call = GatedCall(function, base, module)
         why = needs_person(function) or ("" if module else "its path is no name of a module")

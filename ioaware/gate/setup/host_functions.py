@@ -13,6 +13,7 @@ from typing import Literal
 
 from ioaware.gate.repository.kernel_finder import find_kernels, launched_names, python_files
 
+Constant = float | bool | str | None
 Kind = Literal["tensor", "float", "int", "bool", "text", "unknown"]
 ANNOTATIONS: dict[str, Kind] = {"Tensor": "tensor", "float": "float", "int": "int", "bool": "bool", "str": "text"}
 DTYPES = {
@@ -32,7 +33,7 @@ class HostParam:
     """A parameter without a default.
 
     `sizes` are the names of its sizes by dimension, and `dtype` the first that it is compared with, as far as the source
-    has them.
+    has them. `values` are constants that callers give it.
     """
 
     name: str
@@ -42,6 +43,7 @@ class HostParam:
     sizes: dict[int, str] = field(default_factory=dict[int, str])
     least_rank: int = 0
     dtype: str = ""
+    values: list[Constant] = field(default_factory=list[Constant])
 
     def has_size(self, dimension: int, name: str = "") -> None:
         """Record that the source uses a size of this tensor, and its name there."""

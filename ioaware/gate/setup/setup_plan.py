@@ -25,6 +25,7 @@ from ioaware.gate.repository.kernel_finder import find_kernels, python_files
 from ioaware.gate.repository.ledger import LEDGER, ledger_text, read_ledger
 from ioaware.gate.setup.first_tests import tests_text
 from ioaware.gate.setup.gated_calls import GatedCall, find_gated_calls
+from ioaware.gate.setup.host_functions import Constant
 from ioaware.gate.setup.workflow_files import STUDY, Job, cpu_workflow, gpu_workflow, lint_text, study_text
 
 TESTS = "test_traffic.py"
@@ -124,7 +125,7 @@ def make_plan(root: Path, runner: str | None, report: Callable[[str], None]) -> 
     job = _job(root, runner)
     plan.create(CPU, lambda: cpu_workflow(job))
     if working or (root / STUDY).exists():
-        plan.create(Path(STUDY), lambda: study_text([_point(call) for call in working]))
+        plan.create(Path(STUDY), lambda: study_text([_point(call) for call in working if _has_text(call)]))
         plan.create(GPU, lambda: gpu_workflow(job))
         _add_lint(plan, [label for label in job.runner if label != "self-hosted"])
     return plan
@@ -180,7 +181,12 @@ def _has_pytest_table(root: Path) -> bool:
     return any((root / name).exists() and mark in (root / name).read_text(errors="replace") for name, mark in PYTEST_FILES)
 
 
-def _point(call: GatedCall) -> tuple[str, dict[str, str | float | bool]]:
+def _has_text(call: GatedCall) -> bool:
+    """Return whether a study can hold the call: None is no value of one."""
+    return call.guess is not None and None not in call.guess.arguments.values()
+
+
+def _point(call: GatedCall) -> tuple[str, dict[str, Constant]]:
     assert call.guess is not None  # noqa: S101 - only calls that work
     return call.target, {**call.guess.params(), **call.guess.sizes}
 

@@ -11,6 +11,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ioaware.gate.setup.host_functions import Constant
+
 CHECKOUT = "actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683 # v4.2.2"
 PYTHON = "actions/setup-python@a26af69be951a213d495a4c3e4e4022e16d87065 # v5.6.0"
 UPLOAD = "actions/upload-artifact@ea165f8d65b6e75b540449e92b4886f43607fa02 # v4.6.2"
@@ -173,7 +175,7 @@ def _yaml(text: str) -> str:
     return json.dumps(text)
 
 
-def study_text(calls: Sequence[tuple[str, dict[str, str | float | bool]]]) -> str:
+def study_text(calls: Sequence[tuple[str, dict[str, Constant]]]) -> str:
     """Return a study of calls, each a target with its parameters.
 
     Derived, and measured where there is a GPU.

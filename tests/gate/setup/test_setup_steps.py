@@ -219,6 +219,36 @@ def test_the_first_guess_that_works_and_why_the_last_does_not(monkeypatch: pytes
     assert Trials(monkeypatch, exact=False).tried(guess(3)) == {"why": "its bytes are not exact"}
 
 
+@pytest.mark.parametrize(
+    ("formulas", "best"),
+    [
+        (["4*n", "4*n*m"], 1),  # of a matrix, whose sizes are both in the formula
+        (["4096", "4*n", "8*n"], 1),
+        (["4096"] * call_trial.MOST_WORKING + ["4*n*m"], 0),  # after some that work the search ends
+        (["", "4*n*m", "4*n*m"], 1),
+        (["4*nm", "4*m"], 1),
+    ],
+)
+def test_the_best_guess_has_the_most_sizes_in_its_formulas(
+    monkeypatch: pytest.MonkeyPatch, formulas: list[str], best: int
+) -> None:
+    def tried(loaded: object, root: object, gpu: object, guess: dict[str, Any]) -> dict[str, Any]:
+        if not guess["reads"]:
+            raise UsageError("no")
+        return {"reads": guess["reads"], "writes": "0", "kernels": []}
+
+    monkeypatch.setattr(call_trial, "_tried", tried)
+    monkeypatch.setattr("ioaware.targets.target.load_target", lambda target: None)
+    guesses = [{"reads": text, "sizes": {"n": 4, "m": 2}} for text in formulas]
+    assert call_trial.try_calls("a.py:f", Path("/r"), "cuda:80", guesses)["guess"] == best
+
+
+def test_nothing_is_passed_as_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = Trials(monkeypatch)
+    trials.tried({"params": {"x": "float16[n]", "mode": None}, "sizes": {"n": 64}, "small": {"n": 16}})
+    assert trials.log[0] == ("trace", {"x": "float16[n]", "mode": None, "n": "16"})
+
+
 def test_the_answer_is_the_last_line(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     def tried(*given: Any) -> dict[str, Any]:
         print("noise without an end", end="")
@@ -429,7 +459,8 @@ def test_names_that_two_modules_have(tmp_path: Path) -> None:
     text = first_tests.tests_text([GatedCall(one, ".", modules[one.path], first_guesses(one)[0]) for one in found])
     assert "\nfrom a import f as a_f, g\nfrom pkg.ops import f as pkg_ops_f\n\n\ndef test_a_f(traffic):\n" in text
     assert "    assert traffic(a_f, x, w=0.5) == traffic.snapshot()\n" in text
-    assert '    g_ = traffic.tensor("n", dtype="float16", n=4096)\n    assert traffic(g, g_) == ' in text
+    g_ = '    g_ = traffic.tensor("n", "cols", dtype="float16", n=4096, cols=2048)\n'
+    assert f"{g_}    assert traffic(g, g_) == " in text
 
 
 def test_functions_that_are_no_host_functions(tmp_path: Path) -> None:
@@ -455,4 +486,4 @@ def test_values_and_shapes_that_are_guessed(tmp_path: Path) -> None:
 
 
 def test_a_parameter_starts_unknown() -> None:
-    assert HostParam("x") == HostParam("x", "unknown", False, None, {}, 0, "")
+    assert HostParam("x") == HostParam("x", "unknown", False, None, {}, 0, "", [])

@@ -1,0 +1,69 @@
+"""Constants that callers give to a host function are tried first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ioaware.gate.setup.call_guesses import first_guesses, needs_person
+from ioaware.gate.setup.call_values import MOST_VALUES, read_call_values
+from ioaware.gate.setup.host_functions import Constant, HostFunction, find_host_functions
+
+KERNEL = "import triton\n\n@triton.jit\ndef k(x):\n    pass\n\ndef f(x, mode: str, eps):\n    k[(1,)](x)\n\n"
+
+SAVED = """
+class F:
+    def forward(ctx, x, m="a"):
+        ctx.mode = m
+
+    def backward(ctx, d):
+        f(d, ctx.mode, ctx.eps)
+"""
+
+
+def function(root: Path, callers: str, name: str = "f") -> HostFunction:
+    (root / "ops.py").write_text(KERNEL)
+    (root / "use.py").write_text(f"from ops import f\n\n{callers}\n")
+    found = find_host_functions(root)
+    read_call_values(root, found)
+    return next(one for one in found if one.name == name and one.path == "ops.py")
+
+
+@pytest.mark.parametrize(
+    ("callers", "mode", "eps"),
+    [
+        ("f(x, 'llama', -1)", ["llama"], [-1]),
+        ("f(x, eps=1e-6, mode=m)", [], [1e-6]),
+        ("def g(x, m='llama', *, e=None):\n    return f(x, m, e)", ["llama"], [None]),
+        ("def g(x, m='llama'):\n    def inner(e=2):\n        f(x, m, e)", ["llama"], [2]),
+        (SAVED, ["a"], []),
+        ("ops.f(x, 'a', True)\nf(x, 'b', 1)\nf(x, 'a', True)", ["a", "b"], [True, 1]),
+        ("f(x, 'a')\nf(x, 'b')\nf(x, 'c')\nf(x, 'd')", ["a", "b", "c"], []),
+        ("f(*values)", [], []),
+        ("g(x, 'a', 1)", [], []),
+    ],
+)  # fmt: skip
+def test_values_of_callers(tmp_path: Path, callers: str, mode: list[Constant], eps: list[Constant]) -> None:
+    found = function(tmp_path, callers)
+    values = [param.values for param in found.params]
+    assert values == [[], mode, eps]
+    assert [list(map(type, one)) for one in values] == [[], list(map(type, mode)), list(map(type, eps))]
+    assert all(len(one) <= MOST_VALUES for one in values)
+
+
+def test_a_text_that_a_caller_gives_needs_no_person(tmp_path: Path) -> None:
+    assert needs_person(function(tmp_path, "")) == "`mode` is a value that a person must choose"
+    found = function(tmp_path, "f(x, 'llama', None)")
+    assert needs_person(found) == ""
+    first = first_guesses(found)[0]
+    assert (first.arguments["mode"], first.arguments["eps"]) == ("llama", None)
+    assert first.params()["eps"] is None
+
+
+def test_a_name_that_two_modules_have_is_read_in_its_own_only(tmp_path: Path) -> None:
+    (tmp_path / "more.py").write_text(KERNEL + "def g(x):\n    f(x, 'more', 1)\n")
+    assert [param.values for param in function(tmp_path, "f(x, 'other', 2)").params] == [[], [], []]
+    (more,) = [one for one in find_host_functions(tmp_path) if one.path == "more.py"]
+    read_call_values(tmp_path, [function(tmp_path, ""), more])
+    assert [param.values for param in more.params] == [[], ["more"], [1]]
