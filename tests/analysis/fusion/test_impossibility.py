@@ -75,6 +75,11 @@ DISGUISES: tuple[Callable[[Any], Any], ...] = (
     lambda u: log(u * u + 1) - log(2 * u * u + 2),
     lambda u: log(exp(u) + exp(-u)) + u - softplus(2 * u),
     lambda u: minimum(maximum(u, -1), 1) - (abs(u + 1) - abs(u - 1)) / 2,
+    lambda u: minimum(abs(u), 1) ** 2 + maximum(abs(u), 1) ** 2 - u * u,
+    lambda u: abs(abs(u) - 1) ** 2 - (abs(u) - 1) ** 2,
+    lambda u: abs(abs(u) + 1) - abs(u),
+    lambda u: abs(u - 1) ** 3 - abs((u - 1) ** 3),
+    lambda u: (abs(u) - 1) * abs(abs(u) - 1) - maximum(abs(u) - 1, 0) ** 2 + minimum(abs(u) - 1, 0) ** 2,
 )
 
 
@@ -220,6 +225,25 @@ def test_what_changes_within_one_of_a_maximum_is_refuted() -> None:
 
     assert "kink where" in answer(clipped).certificate
     assert "jump where" in answer(rounded).certificate
+
+
+def test_kinks_of_a_derivative_and_kinks_beside_kinks_are_refuted() -> None:
+    """Huber's loss bends in its derivative; x |x - mu| where x is not 0."""
+
+    def huber(x: Any) -> Any:
+        r = abs(x - reduce_mean(x))
+        least = minimum(r, 1)
+        return reduce_sum(least * (r - least / 2))
+
+    def signed_square(x: Any) -> Any:
+        u = x - reduce_mean(x)
+        return reduce_sum(u * abs(u))
+
+    def distance_to_a_ring(x: Any) -> Any:
+        return reduce_sum(abs(abs(x - reduce_mean(x)) - 2))
+
+    for program in (huber, signed_square, distance_to_a_ring):
+        assert "kink where" in answer(program).certificate
 
 
 def test_the_rounded_dot_has_a_plan_of_two_passes() -> None:

@@ -38,7 +38,10 @@ def find_crossing(root: Reduction, moving: Moving, sample: Sample) -> Sample | N
             return None
         low, high = (middle, high) if is_above(target, value) == rises else (low, middle)
     both = _along(sample, moving, low, high)
-    return None if has_zero(_value(root, moving.nonzero, both)) else both
+    if has_zero(_value(root, moving.nonzero, both)):
+        return None
+    zero = interval(Fraction(0))
+    return both if all(is_above(_value(root, part, both), zero) for part in moving.positive) else None
 
 
 def _along(sample: Sample, moving: Moving, low: Fraction, high: Fraction) -> Sample:

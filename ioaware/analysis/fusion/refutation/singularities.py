@@ -13,7 +13,9 @@ everything else is known. Cases without a rule are undecided.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import sympy
@@ -28,6 +30,8 @@ from ioaware.analysis.fusion.refutation.samples import NUMBERS
 
 _sympy: Any = sympy
 HIGHEST_POWER = 6
+HIGHEST_ORDER = 3
+"""Derivatives of the coefficient of a kink that are looked at."""
 ONE = _sympy.Integer(1)
 
 
@@ -35,13 +39,14 @@ ONE = _sympy.Integer(1)
 class Moving:
     """Description of a moving part.
 
-    For a kink or jump also what must cross 0 (half an integer), and be nonzero there.
+    For a kink or jump also what must cross 0 (half an integer), and be nonzero or positive there.
     """
 
     argument: str
     crossing: Any | None = None
     nonzero: Any | None = None
     is_jump: bool = False
+    positive: tuple[Any, ...] = ()
 
 
 def moving_parts(body: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Iterator[Moving]:
@@ -52,12 +57,8 @@ def moving_parts(body: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> 
     smooth = with_absolute_values(body)
     joint = _joint_atoms(smooth, x, parameters)
     for atom in joint:
-        find = _kink if isinstance(atom, (_sympy.Abs, Rint)) else _complex_singularity
-        try:
-            if found := find(smooth, atom, x, parameters, scope):
-                yield found
-        except UndecidedError:
-            continue
+        find = _kinks if isinstance(atom, (_sympy.Abs, Rint)) else _complex_singularities
+        yield from find(smooth, atom, x, parameters, scope)
     if not joint and (found := _moving_exponent(smooth, x, parameters, scope)):
         yield found
 
@@ -82,6 +83,12 @@ def _joint_atoms(expr: Any, x: Any, parameters: Sequence[Any]) -> list[Any]:
     """
     used = [node for node in _sympy.preorder_traversal(expr) if _is_singular(node) and x in node.args[0].free_symbols]
     return list(dict.fromkeys(node for node in used if node.args[0].free_symbols & set(parameters)))
+
+
+def _complex_singularities(body: Any, atom: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Iterator[Moving]:
+    with suppress(UndecidedError):
+        if found := _complex_singularity(body, atom, x, parameters, scope):
+            yield found
 
 
 def _complex_singularity(body: Any, atom: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Moving | None:
@@ -137,28 +144,57 @@ def _is_nonzero(expr: Any, values: Scope) -> bool:
     return not has_zero(evaluate(expr, values, NUMBERS))
 
 
-def _kink(body: Any, atom: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Moving | None:  # noqa: ARG001
+def _kinks(body: Any, atom: Any, x: Any, parameters: Sequence[Any], scope: Scope) -> Iterator[Moving]:  # noqa: ARG001
+    """Yield the kink or jump of one function.
+
+    It is sought in the map as it is, then where |v| is v or -v for each other v without a kink of its own.
+    """
+    around = [node for node in _joint_atoms(body, x, parameters) if isinstance(node, _sympy.Abs) and node != atom]
+    around = [node for node in around if not node.args[0].has(_sympy.Abs, Rint)]
+    for signs in ((), *product((1, -1), repeat=len(around))):
+        positive = {node: sign * node.args[0] for node, sign in zip(around, signs, strict=False)}
+        inside = type(atom)(atom.args[0].xreplace(positive))
+        with suppress(UndecidedError):
+            if isinstance(inside, type(atom)) and (found := _kink(body.xreplace(positive), inside, x, parameters)):
+                yield replace(found, positive=tuple(positive.values()))
+
+
+def _kink(body: Any, atom: Any, x: Any, parameters: Sequence[Any]) -> Moving | None:
     """Return the kink of |u| where u is 0, or a jump of round(u).
 
-    u is affine in x and nothing else is singular in both.
+    u is affine in x and nothing else is singular in both. A coefficient that is 0 there gives a kink of a derivative.
     """
     argument = atom.args[0]
+    jumps = isinstance(atom, Rint)
     slope = tidy(_sympy.diff(argument, x))
     mark = _sympy.Dummy("kink", real=True)
-    replaced = body.xreplace({atom: mark})
-    coefficient = _sympy.diff(replaced, mark)
-    others = _kinks_apart(replaced.subs(mark, 0), x, parameters)
-    parts = (argument, coefficient, replaced.subs({mark: 0, **dict.fromkeys(others, 0)}))
+    coefficient, rest = _odd_and_even(body.xreplace({atom: mark}), mark, argument, jumps=jumps)
+    others = _kinks_apart(rest, x, parameters)
+    parts = (argument, coefficient, rest.xreplace(dict.fromkeys(others, _sympy.Integer(0))))
     bent = [node for part in parts for node in part.atoms(_sympy.Abs, Rint) if node.free_symbols & set(parameters)]
-    if slope.has(x) or coefficient.has(mark) or bent or any(_joint_atoms(part, x, parameters) for part in parts):
+    if slope.has(x) or bent or any(_joint_atoms(part, x, parameters) for part in parts):
         raise UndecidedError("a kink is not alone in the map, or its argument not affine in an element")
     moves = [t for t in parameters if not is_zero(_sympy.diff(argument, t))]
-    if not moves:
+    at_kink = {x: x - argument / slope} if moves and slope != 0 else {}
+    orders = (_sympy.diff(coefficient, x, order) for order in range(1 if jumps else HIGHEST_ORDER))
+    leading = next((part for part in orders if at_kink and not is_zero(part.xreplace(at_kink))), None)
+    if leading is None:
         return None
-    jumps = isinstance(atom, Rint)
     kind = f"a jump where {formula(argument)} is half an odd integer" if jumps else f"a kink where {formula(argument)} = 0"
-    nonzero = _sympy.Mul(slope, coefficient, _sympy.diff(argument, moves[0]), *(other.args[0] for other in others))
+    nonzero = _sympy.Mul(slope, leading, _sympy.diff(argument, moves[0]), *(other.args[0] for other in others))
     return Moving(f"{formula(atom)} has {kind}, which moves with {moves[0].name}", argument, nonzero, jumps)
+
+
+def _odd_and_even(marked: Any, mark: Any, argument: Any, *, jumps: bool) -> tuple[Any, Any]:
+    """Return the coefficient of |u| in a polynomial, and the rest, by |u|^2 = u^2."""
+    if not marked.is_polynomial(mark):
+        raise UndecidedError("the map is not a polynomial in a function with a kink")
+    powers = {power: factor for (power,), factor in _sympy.Poly(_sympy.expand(marked), mark).terms()}
+    if jumps and max(powers) > 1:
+        raise UndecidedError("the map has higher powers of a jump")
+    odd = [factor * argument ** (power - 1) for power, factor in powers.items() if power % 2]
+    even = [factor * argument**power for power, factor in powers.items() if power % 2 == 0]
+    return tidy(_sympy.Add(*odd)), _sympy.Add(*even)
 
 
 def _kinks_apart(rest: Any, x: Any, parameters: Sequence[Any]) -> list[Any]:
