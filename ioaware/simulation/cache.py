@@ -84,20 +84,25 @@ class L2:
         self._tensor: dict[int, int] = {}
         self._read_before: dict[int, int] = {}
         self._written_before: dict[int, int] = {}
-        self._last_access: dict[int, tuple[int, int]] = {}
+        self._last_access: dict[int, Event] = {}
         self._weights = [size / config.partitions for size in block_bytes]
         self._used = 0.0
         self._dirty_used = 0.0
 
     def run(self, events: Iterable[Event]) -> None:
         """Replay events in order."""
+        tensors, last, capacity, limit = self._tensor, self._last_access, self.config.capacity_bytes, self.config.dirty_bytes
+        read = self._read if self.config.partitions == 2 else self._read_undivided
         for event in events:
-            if event.line not in self._tensor:
-                self._tensor[event.line] = event.tensor
-            missing = self._write(event) if event.kind != READ else self._read(event)
-            if missing:
+            line = event[0]
+            tensors[line] = event.tensor
+            if event.kind == READ:
+                read(event)
+            else:
+                self._write(event)
+            if self._used > capacity or self._dirty_used > limit:
                 self._evict()
-            self._last_access[event.line] = (event.wave, event.program)
+            last[line] = event
 
     def flush(self, *, write_back: bool) -> None:
         """Empty the cache between launches, as a profiler does.
@@ -129,43 +134,46 @@ class L2:
     def _weight(self, key: int) -> float:
         return self._weights[self._tensor[key >> 2]]
 
-    def _read(self, event: Event) -> bool:
+    def _read_undivided(self, event: Event) -> None:
+        """Look blocks up in the only partition."""
+        missing = self._look_up(event.line << 2, event.left | event.right, event.tensor)
+        if missing:
+            self._count_read(event, event.line << 2, missing)
+
+    def _read(self, event: Event) -> None:
         """Look blocks up in the home partition and the reader's own.
 
-        Return whether any entry was inserted.
+        Why hits call no method: they are most accesses, and calls are most of their time.
         """
-        key = event.line << 2
-        if self.config.partitions == 1:
-            missing = self._look_up(key, event.left | event.right, event.tensor)
-            if missing:
-                self._count_read(event, key, missing)
-            return bool(missing)
-        inserted = 0
-        for side, mask in ((0, event.left), (1, event.right)):
-            if mask:
-                missing = self._look_up(key | side, mask, event.tensor)
-                if missing:
-                    self._count_read(event, key | side, missing)
-                    inserted = 1
-                missing = self._look_up(key | REMOTE_COPY | side, mask, event.tensor)
-                if missing:
-                    inserted = 1
-                    missing = self._look_up(key | (1 - side), missing, event.tensor)
-                    if missing:
-                        self._count_read(event, key | (1 - side), missing)
-        return bool(inserted)
+        line, left, right, _, tensor, _, _ = event
+        key, resident, recent = line << 2, self._resident.get, self._resident.move_to_end
+        for home, mask in ((key, left), (key | 1, right)):
+            if not mask:
+                continue
+            if mask & ~resident(home, 0):
+                self._count_read(event, home, self._look_up(home, mask, tensor))
+            else:
+                recent(home)
+            copy = home | REMOTE_COPY
+            if mask & ~resident(copy, 0):
+                other, missing = home ^ 1, self._look_up(copy, mask, tensor)
+                if missing & ~resident(other, 0):
+                    self._count_read(event, other, self._look_up(other, missing, tensor))
+                else:
+                    recent(other)
+            else:
+                recent(copy)
 
-    def _write(self, event: Event) -> bool:
+    def _write(self, event: Event) -> None:
         """Write blocks at their home; an atomic reads absent blocks first."""
         base, mask = event.line << 2, event.left | event.right
         for side in range(self.config.partitions):
             missing = self._look_up(base | side, mask, event.tensor)
             if missing and event.kind == ATOMIC:
                 self._count_read(event, base | side, missing)
-            self._mark_dirty(base | side, mask)
+            self._mark_dirty(base | side, mask, event.tensor)
             if self.config.partitions == 2:
                 self._write_copy(event, base | REMOTE_COPY | side, (event.left, event.right)[side], mask)
-        return True
 
     def _write_copy(self, event: Event, key: int, own: int, written: int) -> None:
         """Update the copies that a partition has of the other's blocks.
@@ -204,31 +212,29 @@ class L2:
             else:
                 del self._resident[key]
 
-    def _mark_dirty(self, key: int, mask: int) -> None:
+    def _mark_dirty(self, key: int, mask: int, tensor: int) -> None:
         before = self._dirty.pop(key, 0)
         self._dirty[key] = before | mask
-        self._dirty_used += (mask & ~before).bit_count() * self._weight(key)
+        self._dirty_used += (mask & ~before).bit_count() * self._weights[tensor]
 
     def _count_read(self, event: Event, key: int, missing: int) -> None:
         """Count blocks read from HBM, repeated reads by reason."""
-        traffic = self.traffic[event.tensor]
-        size = self.block_bytes[event.tensor] / self.config.partitions
-        traffic.read_bytes += missing.bit_count() * size
+        traffic, size = self.traffic[event.tensor], self._weights[event.tensor]
         read_before = self._read_before.get(key, 0)
         reread = (missing & read_before).bit_count()
+        traffic.read_bytes += missing.bit_count() * size
         traffic.first_bytes += (missing.bit_count() - reread) * size
         self._read_before[key] = read_before | missing
         if reread:
-            wave, program = self._last_access.get(event.line, (event.wave, event.program))
-            reason: Reason = "wave" if event.wave > wave else "capacity" if program == event.program else "skew"
+            before = self._last_access.get(event.line, event)
+            reason: Reason = "wave" if event.wave > before.wave else "capacity" if before.program == event.program else "skew"
             traffic.excess_bytes[reason] += reread * size
 
     def _evict(self) -> None:
         while self._used > self.config.capacity_bytes:
             key, mask = self._resident.popitem(last=False)
-            self._used -= mask.bit_count() * self._weight(key)
-            dirty = self._dirty.pop(key, 0)
-            if dirty:
+            self._used -= mask.bit_count() * self._weights[self._tensor[key >> 2]]
+            if dirty := self._dirty.pop(key, 0):
                 self._write_back(key, dirty)
         while self._dirty_used > self.config.dirty_bytes:
             key, dirty = self._dirty.popitem(last=False)

@@ -96,10 +96,14 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Streams:
-    """Events of each launch, at the lines of a sample."""
+    """Events of each launch at the lines of a sample.
+
+    `waves` is the bytes of each tensor that its waves read, for each launch.
+    """
 
     events: tuple[Sequence[Event], ...]
     sample: Sample
+    waves: tuple[Sequence[float], ...]
 
 
 def _sampled_streams(
@@ -113,7 +117,9 @@ def _sampled_streams(
     """
     pairs, census = list(zip(replays, storage, strict=True)), Census(layouts, sizes)
     sample = choose_sample(census, sum(launch_touches(one, names, layouts, census.of).count() for one, names in pairs))
-    return _Streams(tuple(launch_touches(one, names, layouts, sample.lines).events() for one, names in pairs), sample)
+    events = tuple(launch_touches(one, names, layouts, sample.lines).events() for one, names in pairs)
+    sizes_of_blocks = sample.block_bytes(layouts)
+    return _Streams(events, sample, tuple(distinct_bytes_by_wave(each, sizes_of_blocks) for each in events))
 
 
 def _replay_all(
@@ -131,10 +137,10 @@ def _replay_all(
     sizes = sample.block_bytes(layouts)
     cache = L2(shape, sizes)
     found: list[LaunchTraffic] = []
-    for number, (events, names) in enumerate(zip(streams.events, storage, strict=True)):
+    for number, (events, names, waves) in enumerate(zip(streams.events, storage, streams.waves, strict=True)):
         cache.traffic = [HbmTraffic() for _ in layouts]
         cache.run(events)
-        left, traffic, waves = cache.dirty_bytes, cache.traffic, distinct_bytes_by_wave(events, sizes)
+        left, traffic = cache.dirty_bytes, cache.traffic
         if not cold and number == len(streams.events) - 1:
             for one, dirty in zip(traffic, left, strict=True):
                 one.write_bytes += dirty
