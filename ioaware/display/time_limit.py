@@ -6,11 +6,17 @@ The leading term of a long formula is such work.
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 Made = TypeVar("Made")
+AGAIN_SECONDS = 0.2
+"""CPU time after which the timer fires again.
+
+Python drops an exception that is raised in a finaliser or in the callback of a weak reference.
+"""
 
 
 class _OutOfTime(BaseException):
@@ -29,12 +35,17 @@ def within(seconds: float, make: Callable[[], Made]) -> Made | None:
     def stop(*_: Any) -> None:
         raise _OutOfTime
 
-    before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    before, unraisable = signal.signal(signal.SIGVTALRM, stop), sys.unraisablehook
+    sys.unraisablehook = lambda lost: None if lost.exc_type is _OutOfTime else unraisable(lost)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, AGAIN_SECONDS)
     try:
-        return make()
+        try:
+            return make()
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     except _OutOfTime:
         return None
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
+        sys.unraisablehook = unraisable

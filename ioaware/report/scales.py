@@ -21,8 +21,8 @@ A few percent must not fill a panel.
 """
 WORD = 0.15
 """Approximate share of a panel's width that a curve's name takes."""
-NEAR = 0.35
-"""Share of a panel's width within which names of single points may overlap."""
+LETTER = 0.017
+"""Approximate share of a panel's width that a character of a name takes."""
 
 
 def limits(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
@@ -145,7 +145,8 @@ def end_labels(cell: Cell, panel: Panel) -> list[tuple[float, float, str, str]]:
     apart = list(zip(spread([end for end, _ in ends], line), (series for _, series in ends), strict=True))
     for one in sorted((one for one in named if len(one.y) == 1), key=lambda one: -one.y[0]):
         height, at = _place(panel.y, one.y[0], low, high) - 0.8 * line, _place(cell.x, one.x[0], left, right)
-        near = [other for other, series in apart if abs(_place(cell.x, series.x[-1], left, right) - at) < NEAR]
+        spans = [(other, _place(cell.x, series.x[-1], left, right), len(series.label)) for other, series in apart]
+        near = [other for other, x, size in spans if at < x + LETTER * size and x < at + LETTER * len(one.label)]
         while any(abs(other - height) < line for other in near):
             height -= 0.1 * line
         apart.append((height, one))

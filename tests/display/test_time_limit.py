@@ -9,6 +9,8 @@ import signal
 import threading
 import time
 
+import pytest
+
 from ioaware.display.time_limit import within
 
 
@@ -28,6 +30,21 @@ def test_the_result_or_none() -> None:
     assert within(5, lambda: 7) == 7
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGVTALRM) is before
+
+
+def test_the_limit_holds_where_python_drops_the_exception(capsys: pytest.CaptureFixture[str]) -> None:
+    class Slow:
+        def __del__(self) -> None:
+            endless()
+
+    def make() -> int:
+        Slow()
+        return endless()
+
+    start = time.process_time()
+    assert within(0.2, make) is None
+    assert time.process_time() - start < 5
+    assert capsys.readouterr().err == ""
 
 
 def test_other_threads_have_no_limit() -> None:

@@ -71,11 +71,13 @@ def test_labels_at_curve_ends_do_not_overlap() -> None:
 
 def test_labels_of_single_points_are_below_them_and_apart() -> None:
     roof = Series("roof", "ink", "ceiling", (1.0, 1000.0), (100.0, 100.0))
-    on_it = [Series(name, "flash1", "simulate", (x,), (100.0,), label=name) for name, x in (("a", 50.0), ("b", 60.0))]
+    on_it = [
+        Series(name, "flash1", "simulate", (x,), (100.0,), label=f"at {name} bytes") for name, x in (("a", 50.0), ("b", 60.0))
+    ]
     panel = Panel(Axis("rate", "rate", limits=(1.0, 1000.0)), (roof, *on_it))
-    places = [text_y for _, text_y, _, _ in end_labels(Cell("", SIZE, (panel,)), panel)]
-    assert max(places) < 100
-    assert places[0] > 1.5 * places[1]
+    heights = [text_y for _, text_y, _, _ in end_labels(Cell("", SIZE, (panel,)), panel)]
+    assert max(heights) < 100
+    assert heights[0] > 1.5 * heights[1]
 
 
 def test_a_label_does_not_cover_points_of_its_curve() -> None:

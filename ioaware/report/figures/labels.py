@@ -14,6 +14,8 @@ from ioaware.simulation.accuracy import point_key
 BELOW_COMPULSORY = "HBM below compulsory: when the kernel ended, the rest of its writes was in the L2."
 WORDS: Mapping[Mark, str] = {
     "predict": "predicted",
+    "derive": "derived",
+    "simulate": "simulated",
     "trace": "traced",
     "measure": "measured",
     "unstable": "throttled or unstable",

@@ -48,7 +48,7 @@ def compare_page(old: Findings, new: Findings, command: str, *, with_text: bool 
         "lines_left": max(0, len(lines) - MAX_LINES),
         "made": "",
     }
-    figures = [Shown(_bars(rows), command), *([Shown(over, command)] if (over := _over(old, new)) else [])]
+    figures = [Shown(_bars(rows, names), command), *([Shown(over, command)] if (over := _over(old, new)) else [])]
     return Document("compare.html", f"{names[0]} → {names[1]}", values, figures)
 
 
@@ -101,31 +101,34 @@ def _bytes(value: int | None, moves: bool) -> str:
     return "" if not moves else "data decide" if value is None else bytes_text(value)
 
 
-def _bars(rows: list[Pair]) -> BarFigure:
+def _bars(rows: list[Pair], names: tuple[str, str]) -> BarFigure:
     bars = [
         Bar(f"{row.name}, {name}", value, bytes_text(value), color)
         for row in rows
         for name, value, color in (("A", row.old, OLD), ("B", row.new, NEW))
     ]
-    return BarFigure("bytes", "Bytes of both versions", "Orange: A, the old version. Blue: B, the new one.", tuple(bars))
+    title = f"Bytes of both versions: A is {names[0]}, B is {names[1]}"
+    return BarFigure("bytes", title, "Orange: A, the old version. Blue: B, the new one.", tuple(bars))
 
 
 def _over(old: Findings, new: Findings) -> Figure | None:
     """Return a cell per parameter that both versions have a curve of."""
     later = {one.span.name: one for one in new.curves}
-    cells = [_cell(one, later[one.span.name]) for one in old.curves if one.span.name in later]
+    names = (old.derived.target, new.derived.target)
+    cells = [_cell(one, later[one.span.name], names) for one in old.curves if one.span.name in later]
     caption = "Requested bytes of both versions by their formulas, evaluated at every point."
     figure = Figure("over", "Bytes over the parameters", caption, tuple(cell for cell in cells if cell.panels))
     return drawable(figure)
 
 
-def _cell(old: Curve, new: Curve) -> Cell:
-    def line(name: str, color: str, one: Curve) -> tuple[Series, ...]:
+def _cell(old: Curve, new: Curve, names: tuple[str, str]) -> Cell:
+    def line(side: str, name: str, color: str, one: Curve) -> tuple[Series, ...]:
         rows = [
-            (float(point.value), float(moved), f"{one.span.name} = {point.value:,}\n{name}: {bytes_text(moved)}")
+            (float(point.value), float(moved), f"{one.span.name} = {point.value:,}\n{side}: {bytes_text(moved)}")
             for point in one.points
             for moved in [point.requested_bytes]
         ]
-        return series_of(name, color, "derive", rows, name)  # pyright: ignore[reportArgumentType]
+        return series_of(f"{side}: {name}", color, "derive", rows, side)  # pyright: ignore[reportArgumentType]
 
-    return cell_of(old.span.name, Axis(old.span.name, "size"), Panel(BYTES, (*line("A", OLD, old), *line("B", NEW, new))))
+    both = (*line("A", names[0], OLD, old), *line("B", names[1], NEW, new))
+    return cell_of(old.span.name, Axis(old.span.name, "size"), Panel(BYTES, both))

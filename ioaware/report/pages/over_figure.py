@@ -38,8 +38,8 @@ def _over_caption(found: Findings) -> str:
     if anew:
         names = ", ".join(one.span.name for one in anew)
         parts.append(f"Kernels are compiled anew along {names}: {sum(one.pieces for one in anew)} derivations.")
-    if missing := [f"{len(one.left_out)} values of {one.span.name}" for one in found.curves if one.left_out]:
-        parts.append(f"Left out: {', '.join(missing)}; notes say why.")
+    if missing := [f"{len(one.left_out)} of {one.span.name}" for one in found.curves if one.left_out]:
+        parts.append(f"Values left out: {', '.join(missing)}; notes say why.")
     for one in found.curves:
         if one.simulated and one.not_simulated:
             parts.append(f"HBM is simulated up to {one.span.name} = {one.simulated[-1].value:,}: more takes too long.")

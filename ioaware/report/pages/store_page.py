@@ -13,7 +13,7 @@ from ioaware.display.text import clean, params_text
 from ioaware.display.units import bytes_text, percent_text
 from ioaware.measurement.time_bounds import with_known_flops
 from ioaware.report.chart import Axis, Figure, Mark, Panel, Series, cell_of, drawable, series_of
-from ioaware.report.figures.labels import BELOW_COMPULSORY
+from ioaware.report.figures.labels import BELOW_COMPULSORY, WORDS
 from ioaware.report.pages.document import Document
 from ioaware.report.pages.figure_set import Shown
 from ioaware.report.pages.over_figure import BYTES, FLOOR, HBM, REQUESTED
@@ -49,7 +49,7 @@ def store_page(title: str, results: Sequence[Result], command: str, missing: Seq
     bad = Counter(result.status for result in results if result.status != "ok")
     counted = ", ".join(f"{count:,} by {source}" for source, count in sources.items())
     flagged = ", ".join(f"{count:,} {status}" for status, count in bad.items())
-    headline = f"{len(results):,} points of {len(by_target):,} targets: {counted or 'none'}."
+    headline = f"{_many(len(results), 'point')} of {_many(len(by_target), 'target')}: {counted or 'none'}."
     values: dict[str, Any] = {
         "headline": headline + (f" Not ok: {flagged}." if flagged else ""),
         "missing": [clean(text, 1000) for text in missing],
@@ -118,7 +118,11 @@ def _figure(number: int, target: str, points: Sequence[Result]) -> Figure | None
     caption += f" {len(groups) - 1} other settings are in the table." if len(groups) > 1 else ""
     caption += f" {BELOW_COMPULSORY}" if any(map(_below_compulsory, groups[chosen])) else ""
     cell_ = cell_of("", Axis(varied, "size"), Panel(BYTES, tuple(series)))
-    return drawable(Figure(f"target{number}", clean(target), clean(caption, 1000), (cell_,), 1))
+    return drawable(Figure(f"target{number}", clean(f"{target}: bytes over {varied}"), clean(caption, 1000), (cell_,), 1))
+
+
+def _many(number: int, name: str) -> str:
+    return f"{number:,} {name}{'s' if number != 1 else ''}"
 
 
 def _below_compulsory(result: Result) -> bool:
@@ -158,7 +162,7 @@ def _series(source: Mark, varied: str, points: Sequence[Result]) -> list[Series]
             for x in [_number(result.params.get(varied))]
         ]
         mark: Mark = "compulsory" if place == "compulsory" else source
-        found += series_of(f"{'HBM' if place == 'hbm' else place}, {source}", color, mark, rows)  # pyright: ignore[reportArgumentType]
+        found += series_of(f"{'HBM' if place == 'hbm' else place}, {WORDS[source]}", color, mark, rows)  # pyright: ignore[reportArgumentType]
     return found
 
 

@@ -295,7 +295,7 @@ def _notes(found: Findings) -> Iterator[str]:
     simulated = (*found.simulated.notes, *_closed_forms(found.simulated)) if found.simulated else ()
     refused = (f"not simulated: {found.why_not_simulated}",) if found.why_not_simulated else ()
     left_out = [
-        f"{len(one.left_out)} values of {one.span.name} are left out: {FOLDERS.sub('', one.why)}"
+        f"values of {one.span.name} left out ({len(one.left_out)}): {FOLDERS.sub('', one.why)}"
         for one in found.curves
         if one.left_out
     ]

@@ -42,9 +42,9 @@ def store(tmp_path: Path) -> Path:
 def test_measured_points_are_shown_with_their_predictions(store: Path) -> None:
     page = render(document_of(store, None))
     rows = page_data(page)["target0"]["rows"]
-    assert {row[3] for row in rows if row[2] == "requested, measure"} == {256, 512, 1024}
-    assert {row[3] for row in rows if row[2] == "requested, predict"} == {256, 512, 1024}
-    assert "6 points of 1 targets" in page
+    assert {row[3] for row in rows if row[2] == "requested, measured"} == {256, 512, 1024}
+    assert {row[3] for row in rows if row[2] == "requested, predicted"} == {256, 512, 1024}
+    assert "6 points of 1 target:" in page
     assert page.count(">0 %<") == 2  # the third differs
 
 
