@@ -93,6 +93,10 @@ def _new_file(place: Path) -> Path:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     partial = place.with_name(f".{secrets.token_hex(8)}.partial")
     os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666))
-    if place.exists():
-        partial.chmod(stat.S_IMODE(place.stat().st_mode))
+    try:
+        if place.exists():
+            partial.chmod(stat.S_IMODE(place.stat().st_mode))
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
     return partial

@@ -29,6 +29,7 @@ def gpu_environment(limits: Limits) -> dict[str, Any]:
         "driver": limits.driver,
         "max_sm_clock_mhz": limits.max_sm_clock_mhz,
         "max_memory_clock_mhz": limits.max_memory_clock_mhz,
+        "application_sm_clock_mhz": limits.application_sm_clock_mhz,
         "memory_bus_bits": limits.memory_bus_bits,
         "peak_hbm_bytes_per_s": limits.peak_hbm_bytes_per_s,
         "power_limit_mw": limits.power_limit_mw,

@@ -46,6 +46,8 @@ class Limits:
     slowdown_temperature_c: int | None
     ecc: bool | None
     mig: bool
+    application_sm_clock_mhz: int | None = None
+    """The SM clock that NVML's application clocks are set to."""
 
     @property
     def peak_hbm_bytes_per_s(self) -> int | None:
@@ -129,6 +131,7 @@ class Gpu:
             slowdown_temperature_c=self._query("nvmlDeviceGetTemperatureThreshold", THRESHOLD_SLOWDOWN),
             ecc=None if ecc is None else bool(ecc[0]),
             mig=mig is not None and bool(mig[0]),
+            application_sm_clock_mhz=self._query("nvmlDeviceGetApplicationsClock", CLOCK_SM),
         )
 
     def uuid(self) -> str:

@@ -74,6 +74,9 @@ class FakeNvml:
     def nvmlDeviceGetMaxClockInfo(self, handle: Any, kind: int) -> int:
         return {1: 1980, 2: 3201}[kind]
 
+    def nvmlDeviceGetApplicationsClock(self, handle: Any, kind: int) -> int:
+        return {1: 1755, 2: 3201}[kind]
+
     def nvmlDeviceGetClockInfo(self, handle: Any, kind: int) -> int:
         return next(self.clocks) if kind == 1 else 3201
 

@@ -14,12 +14,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from ioaware.sweep.store import Store
 from ioaware.sweep.study import find_study
 from tests.support import SUPPORT
 
 HERE = SUPPORT / "sweep"
-KILLS, SERIES, POINTS, WORKERS = 20, 4, 40, 2
+SERIES, POINTS, WORKERS = 4, 40, 2
 MARK = "IOAWARE_TEST_KILL"
 
 
@@ -44,7 +46,7 @@ def descendants() -> int:
     return count
 
 
-def killed_again_and_again(study: Path, folder: Path, seed: int) -> int:
+def killed_again_and_again(study: Path, folder: Path, seed: int, kills: int) -> int:
     """Kill and restart sweeps, and return how many kills came in the middle of one.
 
     The first sweep fills `0.db`. When a store is complete, the next sweep fills the next one. The last one is left to complete.
@@ -52,7 +54,7 @@ def killed_again_and_again(study: Path, folder: Path, seed: int) -> int:
     points = find_study(str(study)).points
     rng = random.Random(seed)
     number, in_time, acknowledged, stored = 0, 0, set[str](), 0
-    for kill in range(KILLS // SERIES):
+    for kill in range(kills):
         path = folder / f"{number}.db"
         sweep = start(study, path)
         assert sweep.stdout is not None
@@ -80,7 +82,8 @@ def killed_again_and_again(study: Path, folder: Path, seed: int) -> int:
     return in_time
 
 
-def test_killed_at_random_moments(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.slow)])
+def test_killed_at_random_moments(tmp_path: Path, kills: int) -> None:
     study = tmp_path / "s.toml"
     study.write_text(
         f'[[grid]]\nsources = ["trace"]\ntargets = ["{HERE / "targets.py"}:nap"]\n'
@@ -90,7 +93,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     for folder in folders:
         folder.mkdir()
     with ThreadPoolExecutor(SERIES) as pool:  # these threads sleep most of the time
-        in_time = sum(pool.map(killed_again_and_again, [study] * SERIES, folders, range(SERIES)))
+        in_time = sum(pool.map(killed_again_and_again, [study] * SERIES, folders, range(SERIES), [kills // SERIES] * SERIES))
     assert in_time >= SERIES, "too few kills during a sweep"
 
     undisturbed = start(study, tmp_path / "undisturbed.db")

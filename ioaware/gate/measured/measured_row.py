@@ -24,7 +24,9 @@ SLOWER = 0.01
 PRECISE = 0.02
 """Times are SAME where the whole interval is within this."""
 TOO_FEW_ROUNDS = "too few rounds on record to decide at this many points"
-SAME_MACHINE = ("gpu", "driver", "triton", "torch", "cuda")
+CLOCK_POLICY = ("max_sm_clock_mhz", "max_memory_clock_mhz", "application_sm_clock_mhz", "power_limit_mw")
+SAME_MACHINE = ("gpu", "driver", "triton", "torch", "cuda", *CLOCK_POLICY)
+"""Entries of the environment that both sides must share."""
 
 
 @dataclass(frozen=True, slots=True)
