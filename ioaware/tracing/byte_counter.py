@@ -48,6 +48,10 @@ class ByteCounter:
     def load(self, pointers: Any, mask: Any) -> None:
         """Count the active elements of a load and their sectors."""
         elements, width, sectors = _extent(pointers, mask)
+        held = _held.get()
+        if held is not None:
+            held.add(self, elements * width, sectors)
+            return
         self.read_bytes += elements * width
         self.read_sectors += sectors
 
@@ -70,24 +74,43 @@ class ByteCounter:
         self.flops += 2 * math.prod(accumulator.data.shape) * lhs.data.shape[-1] * k_per_column
 
 
+class HeldLoads:
+    """Loads that are counted later, or never where nothing uses their values."""
+
+    def __init__(self) -> None:
+        self._counter: ByteCounter | None = None
+        self._bytes = self._sectors = 0
+
+    def add(self, counter: ByteCounter, read_bytes: int, sectors: int) -> None:
+        """Hold back a load of `counter`."""
+        self._counter = counter
+        self._bytes += read_bytes
+        self._sectors += sectors
+
+    @contextmanager
+    def hold(self) -> Generator[None]:
+        """Hold back the loads inside the block."""
+        token = _held.set(self)
+        try:
+            yield
+        finally:
+            _held.reset(token)
+
+    def count(self) -> None:
+        """Count the loads."""
+        if self._counter is not None:
+            self._counter.read_bytes += self._bytes
+            self._counter.read_sectors += self._sectors
+
+
+_held: ContextVar[HeldLoads | None] = ContextVar("held loads", default=None)
+
+
 def _extent(pointers: Any, mask: Any) -> tuple[int, int, int]:
     """Return active elements, bytes per element and distinct sectors of an access."""
     width = element_bytes(pointers)
     active = np.broadcast_to(as_mask(mask), pointers.data.shape)
     return int(np.count_nonzero(active)), width, count_sectors(pointers.data, active, width)
-
-
-_uncounted: ContextVar[bool] = ContextVar("uncounted", default=False)
-
-
-@contextmanager
-def uncounted_loads() -> Generator[None]:
-    """Count no loads inside the block, since the compiler drops them."""
-    token = _uncounted.set(True)
-    try:
-        yield
-    finally:
-        _uncounted.reset(token)
 
 
 @contextmanager
@@ -109,7 +132,7 @@ def _count_memory(builder: Any, counter: ByteCounter, patches: Patches, observer
     inside_atomic = False
 
     def load(pointers: Any, mask: Any, *rest: Any, **options: Any) -> Any:
-        if not inside_atomic and not _uncounted.get():
+        if not inside_atomic:
             counter.load(pointers, mask)
             if observer:
                 observer.access("read", pointers, mask)

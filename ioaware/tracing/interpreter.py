@@ -39,6 +39,7 @@ from ioaware.tracing.interpreter_fixes import install_fixes
 from ioaware.tracing.libdevice import install as install_libdevice
 from ioaware.tracing.observer import Observer, observed
 from ioaware.tracing.reductions import install as install_reductions
+from ioaware.tracing.source.dead_loads import Usage
 from ioaware.tracing.source.loop_index import loop_range
 from ioaware.tracing.source.source_rewrite import rewrite
 from ioaware.tracing.spin_locks import EndlessLoopError, LoopGuard
@@ -106,7 +107,7 @@ def interpret_kernels(
 class _Session:
     """The launches of one `interpret_kernels()` block.
 
-    The rewritten functions that they use are kept here.
+    The rewritten functions that they use are kept here, each with its usage.
     """
 
     def __init__(
@@ -116,6 +117,7 @@ class _Session:
         self.required = required
         self.notes: tuple[str, ...] = ()
         self.functions: dict[Any, Callable[..., Any]] = {}
+        self.usages: list[Usage] = []
         self.space = AddressSpace()
         self.guard = LoopGuard()
         self.progress = progress
@@ -194,6 +196,8 @@ class _Session:
             if self.observer:
                 self.observer.launch(kernel.fn.__name__, shape, self._tensors(bound.arguments))
             self._programs(kernel, values, shape)
+            for usage in self.usages:
+                usage.settle()
         return dict(bound.arguments)
 
     def _tensors(self, arguments: Mapping[str, Any]) -> dict[str, tuple[int, torch.Tensor]]:
@@ -286,7 +290,8 @@ class _Session:
     def function(self, source: Any) -> Callable[..., Any]:
         """Return the rewritten form of a kernel or device function, built once per block."""
         if source not in self.functions:
-            function = rewrite(source, self.guard.new_loop, self.observer)
+            function, usage = rewrite(source, self.guard.new_loop, self.observer)
+            self.usages += [usage] if usage is not None else []
             self.functions[source] = observed(function, self.observer) if self.observer else function
         return self.functions[source]
 

@@ -1,13 +1,19 @@
 """Find assignments whose value a kernel never uses.
 
 The compiler drops them, and with them their loads. Liveness is the textbook's backward analysis over the source, in which each
-branch may be taken. An assignment counts as used unless all that it calls is known to have no effect.
+branch may be taken that the compiler does not decide. An assignment counts as used unless all its calls are known to have no
+effect.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from ioaware.tracing.byte_counter import HeldLoads
 
 Names = frozenset[str]
 
@@ -20,25 +26,91 @@ PURE = frozenset(
 )
 """Functions of Triton's language, and methods of its tensors, that write nothing."""
 EFFECTS = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda)
-UNCOUNTED = "ioaware uncounted"
+TEST, LOADS = "ioaware test", "ioaware loads"
+"""Names of `Usage.test` and `Usage.loads` in a rewritten function."""
 
 
-def without_dead_loads(function: ast.FunctionDef) -> None:
-    """Put each assignment whose value is never used into a block of `UNCOUNTED`."""
-    dead = _Liveness().dead(function.body)
-    if dead:
-        _Wrapper(dead).visit(function)
+class Marks:
+    """A function in which `if` tests and assignments with loads have numbers."""
+
+    def __init__(self, function: ast.FunctionDef) -> None:
+        self.function = copy.deepcopy(function)
+        self.branches = {node: at for at, node in enumerate(_branches(self.function))}
+        self.assignments = {node: at for at, node in enumerate(_assignments(self.function))}
+
+    @staticmethod
+    def mark(function: ast.FunctionDef) -> Marks:
+        """Report each test and each assignment of a function to its `Usage`.
+
+        The function is changed.
+        """
+        marks, assignments = Marks(function), list(_assignments(function))
+        for at, branch in enumerate(_branches(function)):
+            branch.test = _call(TEST, at, branch.test)
+        _Wrapper({node: at for at, node in enumerate(assignments)}).visit(function)
+        return marks
+
+
+class Usage:
+    """What the programs of a launch load in each assignment of a function.
+
+    A branch that the compiler decides, since its condition is a Python value, is taken or not for good.
+    """
+
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
+        self._outcomes: dict[int, set[bool | None]] = {}
+        self._held: dict[int, HeldLoads] = {}
+
+    def test(self, at: int, condition: Any) -> Any:
+        """Note the outcome of a test; None where a program decides it."""
+        is_python = type(condition) in (bool, int, float, str, type(None))  # a loop index is of a subclass of int
+        self._outcomes.setdefault(at, set()).add(bool(condition) if is_python else None)
+        return condition
+
+    def loads(self, at: int) -> AbstractContextManager[None]:
+        """Return a context that holds the loads of an assignment back."""
+        return self._held.setdefault(at, HeldLoads()).hold()
+
+    def settle(self) -> None:
+        """Count the loads that were held, but those of values that are never used."""
+        if self._held:
+            dead = _Liveness(self._taken).dead(self._marks.function.body)
+            unused = {self._marks.assignments[statement] for statement in dead if statement in self._marks.assignments}
+            for at, held in self._held.items():
+                if at not in unused:
+                    held.count()
+        self._held, self._outcomes = {}, {}
+
+    def _taken(self, branch: ast.If) -> bool | None:
+        """Return the outcome of a branch that the compiler decides, None for any other."""
+        outcomes = self._outcomes.get(self._marks.branches[branch], set())
+        return next(iter(outcomes)) if len(outcomes) == 1 else None
 
 
 class _Wrapper(ast.NodeTransformer):
-    def __init__(self, dead: set[ast.stmt]) -> None:
-        self._dead = dead
+    def __init__(self, numbers: Mapping[ast.stmt, int]) -> None:
+        self._numbers = numbers
 
     def visit(self, node: ast.AST) -> ast.AST:
-        if not isinstance(node, ast.stmt) or node not in self._dead:
+        if not isinstance(node, ast.stmt) or node not in self._numbers:
             return self.generic_visit(node)
-        context = ast.Call(ast.Name(UNCOUNTED, ast.Load()), [], [])
-        return ast.fix_missing_locations(ast.copy_location(ast.With([ast.withitem(context)], [node]), node))
+        context = ast.withitem(_call(LOADS, self._numbers[node]))
+        return ast.fix_missing_locations(ast.copy_location(ast.With([context], [node]), node))
+
+
+def _call(helper: str, at: int, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(helper, ast.Load()), [ast.Constant(at), *arguments], [])
+
+
+def _branches(function: ast.FunctionDef) -> Iterator[ast.If]:
+    return (node for node in ast.walk(function) if isinstance(node, ast.If))
+
+
+def _assignments(function: ast.FunctionDef) -> Iterator[ast.stmt]:
+    """Yield the assignments of loads whose value may turn out to be unused."""
+    statements = (node for node in ast.walk(function) if isinstance(node, ast.stmt) and _assigned_name(node))
+    return (statement for statement in statements if _has_load(statement))
 
 
 class _Liveness:
@@ -48,14 +120,15 @@ class _Liveness:
     read too: the compiler keeps a sum that only its own next iteration reads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, taken: Callable[[ast.If], bool | None]) -> None:
+        self._taken = taken
         self._dead: dict[ast.stmt, bool] = {}
         self._ends: list[tuple[Names, Names]] = []
 
     def dead(self, body: Sequence[ast.stmt]) -> set[ast.stmt]:
-        """Return the assignments with loads whose value is never used."""
+        """Return the assignments whose value is never used."""
         self._block(body, frozenset())
-        return {statement for statement, is_dead in self._dead.items() if is_dead and _has_load(statement)}
+        return {statement for statement, is_dead in self._dead.items() if is_dead}
 
     def _block(self, body: Sequence[ast.stmt], after: Names) -> Names:
         for statement in reversed(body):
@@ -64,6 +137,9 @@ class _Liveness:
 
     def _before(self, statement: ast.stmt, after: Names) -> Names:
         if isinstance(statement, ast.If):
+            taken = self._taken(statement)
+            if taken is not None:
+                return self._block(statement.body if taken else statement.orelse, after)
             return _reads(statement.test) | self._block(statement.body, after) | self._block(statement.orelse, after)
         if isinstance(statement, ast.For):
             stored = _stored(statement.target)
@@ -140,4 +216,4 @@ def _reads(node: ast.AST) -> Names:
     return frozenset(each.id for each in (*found, *updated))
 
 
-__all__ = ["UNCOUNTED", "without_dead_loads"]
+__all__ = ["LOADS", "TEST", "Marks", "Usage"]

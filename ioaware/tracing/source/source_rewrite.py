@@ -16,21 +16,22 @@ from typing import Any, cast
 import triton.language as _tl
 from triton.runtime import interpreter as _interpreter
 
-from ioaware.tracing.byte_counter import uncounted_loads
 from ioaware.tracing.libdevice import interpreted_function
 from ioaware.tracing.observer import Observer
 from ioaware.tracing.source.boolean_operators import logical_and, logical_not, logical_or
-from ioaware.tracing.source.dead_loads import UNCOUNTED, without_dead_loads
+from ioaware.tracing.source.dead_loads import LOADS, TEST, Marks, Usage
 from ioaware.tracing.source.loop_index import loop_range
 
 interpreter: Any = _interpreter
 tl: Any = _tl
 
 
-def rewrite(source: Any, new_loop: Callable[[], Any], observer: Observer | None = None) -> Callable[..., Any]:
-    """Return the function as Triton's interpreter runs it.
+def rewrite(
+    source: Any, new_loop: Callable[[], Any], observer: Observer | None = None
+) -> tuple[Callable[..., Any], Usage | None]:
+    """Return the function as Triton's interpreter runs it, with its usage.
 
-    It keeps its names and line numbers.
+    It keeps its names and line numbers. The usage of its loads is None for a function without source.
 
     `new_loop` returns what is called with the local variables at the start of each iteration of a `while` loop.
     `observer` is called for each assignment and iteration.
@@ -46,13 +47,17 @@ def rewrite(source: Any, new_loop: Callable[[], Any], observer: Observer | None 
             "ioaware while": observer.while_loop,
             "ioaware observed": observer.assigned,
         }
-    function = types.FunctionType(_rewrite_code(source, observer is not None), names, source.__name__, source.__defaults__)
+    code, marks = _rewrite_code(source, observer is not None)
+    usage = None if marks is None else Usage(marks)
+    if usage is not None:
+        names |= {TEST: usage.test, LOADS: usage.loads}
+    function = types.FunctionType(code, names, source.__name__, source.__defaults__)
     function.__kwdefaults__ = source.__kwdefaults__
-    return function
+    return function, usage
 
 
 @lru_cache(maxsize=1024)
-def _rewrite_code(source: Any, observed: bool) -> types.CodeType:
+def _rewrite_code(source: Any, observed: bool) -> tuple[types.CodeType, Marks | None]:
     """Return the rewritten code at the original's lines.
 
     A function without source keeps its code.
@@ -60,17 +65,17 @@ def _rewrite_code(source: Any, observed: bool) -> types.CodeType:
     try:
         lines, first = inspect.getsourcelines(source)
     except (OSError, TypeError):
-        return source.__code__
+        return source.__code__, None
     module = ast.parse(textwrap.dedent("".join(lines)))
     definition = next(node for node in module.body if isinstance(node, ast.FunctionDef))
     _strip_definition(definition)
-    without_dead_loads(definition)
+    marks = Marks.mark(definition)
     _Rewriter().visit(module)
     if observed:
         _ObservedRewriter().visit(module)
     ast.increment_lineno(ast.fix_missing_locations(module), first - 1)
     compiled = compile(module, source.__code__.co_filename, "exec", dont_inherit=True)
-    return next(item for item in compiled.co_consts if isinstance(item, types.CodeType))
+    return next(item for item in compiled.co_consts if isinstance(item, types.CodeType)), marks
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -170,7 +175,6 @@ HELPERS: dict[str, Any] = {
     "ioaware not": logical_not,
     "ioaware locals": locals,
     "ioaware value": _value,
-    UNCOUNTED: uncounted_loads,
 }
 """Globals of rewritten functions.
 

@@ -9,23 +9,62 @@ from __future__ import annotations
 import ast
 import textwrap
 
+import numpy as np
 import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.runtime.interpreter import TensorHandle
 
 from ioaware.derivation.derive import derive
 from ioaware.targets.target import load_target
-from ioaware.tracing.source.dead_loads import UNCOUNTED, without_dead_loads
+from ioaware.tracing.byte_counter import ByteCounter
+from ioaware.tracing.source.dead_loads import Marks, Usage
 from ioaware.tracing.trace import trace
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+
+
+ADDRESSES = TensorHandle(np.array([64], np.uint64), tl.pointer_type(tl.float32))
+MASK = TensorHandle(np.ones(1, bool), tl.int1)
 
 
 @triton.jit
 def stores_seven(out, value, at):
     tl.store(out + at, value * 0 + 7)
     return value
+
+
+@triton.jit
+def scaled(value, scale, SCALED: tl.constexpr):
+    factor = tl.load(scale)
+    if SCALED:
+        value *= factor
+    return value
+
+
+@triton.jit
+def scaled_or_not(x, scale, out, n, SCALED: tl.constexpr, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    factor = tl.load(scale + 1)
+    value = scaled(tl.load(x + at, mask=at < n), scale, SCALED)
+    if value.dtype == tl.float16:
+        value *= factor
+    tl.store(out + at, value, mask=at < n)
+
+
+@triton.jit
+def for_some(x, y, out, n, times, factor, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    value, other = tl.load(x + at, mask=at < n), 0.0
+    one = tl.load(y)
+    two = tl.load(y + 1)
+    for step in range(times):
+        if step % 2:
+            value += one
+        if factor != 1.0:
+            value += two
+    tl.store(out + at, value + other, mask=at < n)
 
 
 @triton.jit
@@ -59,6 +98,35 @@ def unused(n: int = 300, device: str = "cuda") -> torch.Tensor:
     return out
 
 
+def scaled_once(scaled: int = 0, n: int = 300, device: str = "cuda") -> torch.Tensor:
+    x, scale = torch.ones(n, device=device), torch.ones(2, device=device)
+    out = torch.empty_like(x)
+    scaled_or_not[(triton.cdiv(n, 64),)](x, scale, out, n, SCALED=scaled == 1, B=64)
+    return out
+
+
+@pytest.mark.parametrize("is_scaled", [0, 1])
+def test_values_for_another_type_or_option_are_not_read(is_scaled: int) -> None:
+    traced, derived = (run(load_target(scaled_once), {"scaled": is_scaled}).requested for run in (trace, derive))
+    assert traced is not None
+    assert derived is not None
+    assert traced.read_bytes == derived.read_bytes == 4 * (300 + 5 * is_scaled)
+
+
+def branches_not_taken(n: int = 300, times: int = 1, device: str = "cuda") -> torch.Tensor:
+    x, y = torch.ones(n, device=device), torch.ones(2, device=device)
+    out = torch.empty_like(x)
+    for_some[(triton.cdiv(n, 64),)](x, y, out, n, times, 1.0, B=64)
+    return out
+
+
+def test_values_for_a_branch_that_no_program_takes_are_read() -> None:
+    traced, derived = (run(load_target(branches_not_taken), {}).requested for run in (trace, derive))
+    assert traced is not None
+    assert derived is not None
+    assert traced.read_bytes == derived.read_bytes == 4 * (300 + 5 * 2)
+
+
 def test_unused_values_are_not_read() -> None:
     """Each element of x is read once, and of y by the volatile load.
 
@@ -74,13 +142,27 @@ def test_unused_values_are_not_read() -> None:
     assert (traced.read_sector_bytes, traced.write_sector_bytes) == (derived.read_sector_bytes, derived.write_sector_bytes)
 
 
-def marked(body: str) -> list[str]:
-    """Return the statements of a function that count no loads."""
+def marked(body: str, **conditions: bool) -> list[str]:
+    """Return the assignments of a function that count no loads.
+
+    `conditions` are the tests that the compiler decides.
+    """
     module = ast.parse(f"def function():\n{textwrap.indent(textwrap.dedent(body), '    ')}")
     (function,) = (node for node in module.body if isinstance(node, ast.FunctionDef))
-    without_dead_loads(function)
-    blocks = [node for node in ast.walk(module) if isinstance(node, ast.With) and UNCOUNTED in ast.dump(node.items[0])]
-    return [ast.unparse(statement) for block in blocks for statement in block.body]
+    marks = Marks.mark(function)
+    counter, found = ByteCounter(), list[str]()
+    for statement, at in marks.assignments.items():
+        usage = Usage(marks)
+        for branch, number in marks.branches.items():
+            if ast.unparse(branch.test) in conditions:
+                usage.test(number, conditions[ast.unparse(branch.test)])
+        before = counter.read_bytes
+        with usage.loads(at):
+            counter.load(ADDRESSES, MASK)
+        assert counter.read_bytes == before
+        usage.settle()
+        found += [ast.unparse(statement)] if counter.read_bytes == before else []
+    return found
 
 
 @pytest.mark.parametrize(
@@ -115,3 +197,11 @@ def test_what_is_never_used_is_marked() -> None:
         "a: tl.tensor = tl.load(p).to(tl.float32)"
     ]
     assert marked("a = tl.load(p)\nreturn c\ntl.store(q, a)") == ["a = tl.load(p)"]
+
+
+def test_branches_that_the_compiler_decides() -> None:
+    body = "a = tl.load(p)\nif c:\n    tl.store(q, a)\nelif d:\n    tl.store(r, a)"
+    assert marked(body, c=False, d=False) == ["a = tl.load(p)"]
+    assert not marked(body, c=False, d=True)
+    assert not marked(body, c=False)
+    assert not marked(body, c=True, d=False)
