@@ -90,7 +90,15 @@ def largest_decreasing(x: Any) -> Any:
     return reduce_max(sigmoid(reduce_mean(x) - x))
 
 
+def largest_square(x: Any, v: Any) -> Any:
+    """The maximum of squares, used as the parameter of a sum."""
+    mu = reduce_mean(x)
+    m = reduce_max((x - mu) ** 2)
+    return reduce_sum(v * (x - mu) ** 2 / (m + 1))
+
+
 REWRITTEN: dict[Callable[..., Any], tuple[int, int]] = {
+    largest_square: (3, 7),
     always_zero: (2, 1),
     cancelling_sums: (2, 1),
     cancelling_maps: (2, 1),

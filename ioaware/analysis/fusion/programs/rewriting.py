@@ -1,8 +1,9 @@
 """Write the maps of a program differently where singular functions cancel.
 
 Each rule is an identity of the finished results. |u| is u or -u if u is a multiple of a map less its own maximum or minimum.
-The larger and the smaller of two add to their sum. Logarithms of quotients and sums of fractions are merged. A sum of terms
-c(p) g(x; p) is made of sums of the g, so that those which other sums hold already are not computed again.
+The larger and the smaller of two add to their sum. The maximum of an even power is that of a magnitude. Logarithms of quotients
+and sums of fractions are merged. A sum of terms c(p) g(x; p) is made of sums of the g, so that those which other sums hold
+already are not computed again.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Rewriting:
 def rewritings(program: Program) -> Iterator[Rewriting]:
     """Yield the program, and other forms of it that differ from those before."""
     yield Rewriting(program)
-    simpler = _with_simpler_maps(program)
+    simpler = _with_maxima_of_magnitudes(_with_simpler_maps(program))
     if simpler.changes:
         yield simpler
     shared = _with_shared_sums(simpler.program)
@@ -56,6 +57,26 @@ def _with_simpler_maps(program: Program) -> Rewriting:
             changes.append(f"{reduction.op} of {formula(reduction.body)} = {reduction.op} of {formula(body)}")
         reductions.append(replace(reduction, body=body))
     return Rewriting(replace(program, reductions=tuple(reductions)).pruned(), tuple(changes))
+
+
+def _with_maxima_of_magnitudes(before: Rewriting) -> Rewriting:
+    """Return the program with (max |u|)^n for each maximum of u^n, n even."""
+    program, changes = before.program, list(before.changes)
+    names = {symbol.name for symbol in (*program.inputs, *program.reduction_of, *program.parameter_of)}
+    kept: list[Reduction] = []
+    replaced: dict[Any, Any] = {}
+    for reduction in program.reductions:
+        base, power = reduction.body.as_base_exp()
+        magnitude = f"{reduction.name}_magnitude"
+        if reduction.op != "max" or not (power.is_Integer and power > 0 and power.is_even) or magnitude in names:
+            kept.append(reduction)
+            continue
+        kept.append(Reduction(_sympy.Symbol(magnitude, real=True), "max", _sympy.Abs(base)))
+        replaced[reduction.symbol] = kept[-1].symbol ** power
+        changes.append(
+            f"{reduction.name} = {formula(replaced[reduction.symbol])}, {magnitude} = max of {formula(kept[-1].body)}"
+        )
+    return Rewriting(_substituted(program, kept, replaced), tuple(changes)) if replaced else before
 
 
 def _least_zero(program: Program, reduction: Reduction) -> list[Any]:
