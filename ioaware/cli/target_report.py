@@ -13,13 +13,16 @@ from ioaware.report.pages.document import Document
 from ioaware.report.pages.findings import Findings
 from ioaware.result import Result
 
+DEFAULT = "H200"
+"""The machine of a page without `--machine`."""
+
 
 def findings_of(
     target: str,
     given: Mapping[str, str],
     *,
     over: Sequence[str] = (),
-    machine: str = "H200",
+    machine: str = DEFAULT,
     gpu: str | None = None,
     config: Mapping[str, str],
     recorded: Iterable[Result] | None = None,
@@ -46,7 +49,7 @@ def findings_of(
     return find(
         loaded,
         loaded.resolve(named, typed=True),
-        words=words_of(target, given, config),
+        words=shlex.join([target, *_options(given, config, machine, gpu)]),
         machine=where,
         gpu=gpu_or_machines(gpu, where),
         autotune={name: infer_value(text) for name, text in config.items()},
@@ -60,7 +63,7 @@ def findings_of(
 def compared(old: str, new: str, given: Mapping[str, str], *, with_text: bool, **how: Any) -> Document:
     """Return the page of two versions of a target at the same parameters."""
     before, after = (findings_of(target, given, recorded=(), **how) for target in (old, new))
-    words = ["--compare", old, new, *(word for name, text in given.items() for word in ("-p", f"{name}={text}"))]
+    words = ["--compare", old, new, *_options(given, how["config"], how.get("machine", DEFAULT), how.get("gpu"))]
     return compare_page(before, after, f"ioaware report {shlex.join(words)}", with_text=with_text)
 
 
@@ -75,9 +78,10 @@ def stored(path: Path) -> list[Result]:
         return store.results()
 
 
-def words_of(target: str, given: Mapping[str, str], config: Mapping[str, str]) -> str:
-    """Return the target and its parameters as words of a shell."""
-    words = [target]
-    for flag, assignments in (("-p", given), ("--config", config)):
-        words += [word for name, text in assignments.items() for word in (flag, f"{name}={text}")]
-    return shlex.join(words)
+def _options(given: Mapping[str, str], config: Mapping[str, str], machine: str, gpu: str | None) -> list[str]:
+    """Return the parameters, the configuration and the machine as words."""
+    pairs = [
+        (flag, f"{name}={text}") for flag, several in (("-p", given), ("--config", config)) for name, text in several.items()
+    ]
+    pairs += [("--machine", machine), *([("--gpu", gpu)] if gpu else [])]
+    return [word for pair in pairs for word in pair]

@@ -42,6 +42,13 @@ def test_several_launches_with_operators_of_torch(page) -> None:
     assert f"ioaware simulate {TARGETS}:one_launch_each -p n=100 --machine H200" in figures["bytes"]["command"]
 
 
+def test_commands_beside_figures_have_the_machine_as_typed(page) -> None:
+    html = page(f"{TARGETS}:flat", "--machine", "A100", "--over", "rows=1..16")
+    commands = [figure["command"] for figure in page_data(html).values()]
+    assert commands
+    assert [one for one in commands if "--machine A100" not in one] == []
+
+
 def test_no_parameters(page) -> None:
     html = page(f"{TARGETS}:flat", "--no-source")
     assert "by number" in html

@@ -29,7 +29,7 @@ class Shown:
 
 def figures_of(found: Findings) -> Iterator[Shown]:
     """Yield the figures that the findings support, in reading order."""
-    simulate = f"ioaware simulate {found.words} --machine {found.machine.name}"
+    simulate = f"ioaware simulate {found.words}"
     if not found.torch_alone:
         yield Shown(side_by_side(found), simulate)
     grown = over_parameters(found)
