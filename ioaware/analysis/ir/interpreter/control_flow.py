@@ -148,11 +148,7 @@ def _closed(start: Poly, after: Poly, mark: Symbol, waiting: Mapping[int, Symbol
     others = {other.key for other in waiting.values()} - {mark.key}
     if after.free & others:
         return None
-    turn = after.atom
-    if isinstance(turn, Choice) and mark.key not in turn.condition.free:  # both branches add this much
-        added = choice(turn.condition, turn.then - poly(mark), turn.other - poly(mark))
-    else:
-        added = after - poly(mark)
+    added = _added(after, mark)
     if mark.key not in added.free:
         if index.key not in added.free:
             return start + count * added
@@ -167,6 +163,14 @@ def _closed(start: Poly, after: Poly, mark: Symbol, waiting: Mapping[int, Symbol
         known = index.lower is not None and substitute(before, {index.key: index.lower}) == start  # as if one ran before
         return before if known else choice(is_zero(count), start, before)
     return None
+
+
+def _added(after: Poly, mark: Symbol) -> Poly:
+    """Return what an iteration adds to the mark, under conditions without the mark."""
+    turn = after.atom
+    if isinstance(turn, Choice) and mark.key not in turn.condition.free:
+        return choice(turn.condition, _added(turn.then, mark), _added(turn.other, mark))
+    return after - poly(mark)
 
 
 def _period(start: Poly, after: Poly, mark: Symbol) -> Poly | None:

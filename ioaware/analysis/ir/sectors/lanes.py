@@ -14,7 +14,7 @@ import numpy as np
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.accesses.values import lane_symbol
 from ioaware.analysis.ir.algebra.constructors import mod, substitute
-from ioaware.analysis.ir.algebra.poly import Choice, Extreme, Floor, Poly, Symbol, Test, parts, poly
+from ioaware.analysis.ir.algebra.poly import Choice, Extreme, Floor, Poly, Sum, Symbol, Test, parts, poly
 from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.sums.reindex import floors
 from ioaware.machine.model import SECTOR_BYTES
@@ -63,10 +63,22 @@ def numeric(value: Poly, values: Mapping[str, np.ndarray]) -> np.ndarray:
     for factors, coefficient in value.terms.items():
         term = np.asarray(int(coefficient))
         for atom in factors:
+            if isinstance(atom, Sum):
+                term = term * _numeric_sum(atom, values)
+                continue
             inner = [numeric(part, values) for part in parts(atom)]
             term = term * _numeric_atom(atom, inner, values)
         result = result + term
     return result
+
+
+def _numeric_sum(atom: Sum, values: Mapping[str, np.ndarray]) -> np.ndarray:
+    low, high = numeric(atom.low, values), numeric(atom.high, values)
+    total = np.zeros(np.broadcast_shapes(low.shape, high.shape), dtype=np.int64)
+    for at in range(int(low.min(initial=0)), int(high.max(initial=0))):
+        one = numeric(atom.body, {**values, atom.index.key: np.asarray(at)})
+        total = total + np.where((low <= at) & (at < high), one, 0)
+    return total
 
 
 def _numeric_atom(atom: object, inner: Sequence[np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
