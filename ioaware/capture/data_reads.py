@@ -24,7 +24,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from ioaware._monkeypatch import Patches
 from ioaware.fakegpu.aten_traffic import takes_shape_only
-from ioaware.fakegpu.storages import OperatorMode, storages
+from ioaware.fakegpu.storages import OperatorMode, storages, strided_tensors
 from ioaware.symints.symbols import ReadsDataError, Symbols, user_line
 
 READS: Sequence[tuple[Any, Sequence[str]]] = (
@@ -89,6 +89,8 @@ class DataReads:
     """Value returned for a `KernelFloat`."""
     invented: dict[str, None] = field(default_factory=dict[str, None])
     """Lines that read what follows from integers without given values."""
+    random: bool = False
+    """Whether a value follows from numbers that torch draws."""
 
     @property
     def kernel_floats(self) -> tuple[str, ...]:
@@ -97,10 +99,11 @@ class DataReads:
 
 
 @contextmanager
-def recording(reads: DataReads, written: StorageMarks, placeholders: StorageMarks) -> Generator[None]:
+def recording(reads: DataReads, written: StorageMarks, placeholders: StorageMarks, random: StorageMarks) -> Generator[None]:
     """Inside the block, append every value that host code reads to `reads`.
 
-    `written` marks what follows from a kernel's output, `placeholders` what follows from values that were not given.
+    `written` marks what follows from a kernel's output, `placeholders` what follows from values that were not given, `random`
+    what follows from numbers that torch draws.
     """
 
     def record(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], made_by: str) -> Any:
@@ -117,6 +120,7 @@ def recording(reads: DataReads, written: StorageMarks, placeholders: StorageMark
             )
         if placeholders.holds((args, kwargs)):
             reads.invented[where] = None
+        reads.random |= random.holds((args, kwargs))
         value = plain(*args, **kwargs)
         reads.values.append((where, made_by, _copied(value)))
         return value
@@ -296,6 +300,18 @@ class StorageMarks(OperatorMode):
         if self.holds((args, kwargs)) and not takes_shape_only(func._schema.name):
             written = [value for argument, value in zip(func._schema.arguments, args, strict=False) if _is_written(argument)]
             self.add([outcome, *written])
+        return outcome
+
+
+class RandomMarks(StorageMarks):
+    """Inside the block, track storages of numbers that torch draws."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        outcome = super().__torch_dispatch__(func, types, args, kwargs)
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            self.add(strided_tensors(outcome))
         return outcome
 
 

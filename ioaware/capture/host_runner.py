@@ -16,7 +16,7 @@ import torch
 from sympy import Expr
 from triton.backends.compiler import GPUTarget
 
-from ioaware.capture.data_reads import NUMPY_REFUSED, PROBES, DataReads, StorageMarks, recording, replaying
+from ioaware.capture.data_reads import NUMPY_REFUSED, PROBES, DataReads, RandomMarks, StorageMarks, recording, replaying
 from ioaware.capture.fake_tensors import (
     CudaFakeTensorMode,
     DropGenerators,
@@ -28,6 +28,7 @@ from ioaware.capture.fingerprint import fingerprint
 from ioaware.capture.host_state import HostState
 from ioaware.capture.index_data import IndexData
 from ioaware.capture.interceptor import Interceptor
+from ioaware.capture.real_types import real_types
 from ioaware.capture.symbolic_minmax import symbolic_minmax
 from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.case import Work
@@ -198,7 +199,7 @@ class HostRunner:
 
         Raises what the function raises.
         """
-        reads, written, placeholders = DataReads(), StorageMarks(), StorageMarks()
+        reads, written, placeholders, random = DataReads(), StorageMarks(), StorageMarks(), RandomMarks()
         symbols, events = Symbols({}), list[Event]()
 
         def on_launch(launch: CapturedLaunch, arguments: Mapping[str, Any]) -> None:
@@ -210,10 +211,11 @@ class HostRunner:
         try:
             with (
                 self._environment(),
-                recording(reads, written, placeholders),
+                recording(reads, written, placeholders, random),
                 interceptor,
                 written,
                 placeholders,
+                random,
                 CudaImplementations(),
             ):
                 work = work_of(self._target.call(device="cuda", **self.params))
@@ -250,6 +252,7 @@ class HostRunner:
                 without_torch_compile(),
                 symbolic_minmax(),
                 symbolic_initialisers(),
+                real_types(),
                 cheap_simplify(),
             ):
                 fake_tensors = CudaFakeTensorMode(run.symbols.shapes)
@@ -298,10 +301,10 @@ class HostRunner:
             cuda_on_cpu(self.host_tensors, self._stand_in),
             torch_settings_restored(),
         ):
-            _random.manual_seed(0)
+            _random.manual_seed(self._seed)
             with DropGenerators(), torch_compile_on_fake_gpu(self._stand_in, eager=self.eager):
                 yield lambda: " and ".join(
-                    ("draws random numbers",) * host_random.used
+                    ("draws random numbers",) * (host_random.used or self._reads.random)
                     + ("reads the clock",) * clock.used
                     + ("uses hash(), id() or the number of its process",) * process.used
                 )

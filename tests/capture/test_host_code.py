@@ -64,6 +64,8 @@ def derive_target(targets: ModuleType, name: str, *, machine_code: bool = False,
         ("named_by_the_system", 1, "4*n"),
         ("timed", 1, "4*n"),
         ("hashed", 1, "4*n"),
+        ("exact_types", 1, "4*n"),
+        ("drawn_from_a_seed", 1, "4*n"),
     ],
 )
 def test_every_launch_is_derived(targets: ModuleType, name: str, launches: int, reads: str) -> None:
@@ -73,6 +75,13 @@ def test_every_launch_is_derived(targets: ModuleType, name: str, launches: int, 
         assert result.requested is not None
         assert result.requested.read_formula == reads
         assert sum(launch.origin == "triton" for launch in result.launches) == launches
+
+
+@pytest.mark.parametrize("name", ["drawn_by_torch", "drawn_on_the_gpu"])
+def test_numbers_that_torch_draws_are_not_exact(targets: ModuleType, name: str) -> None:
+    result = derive_target(targets, name)
+    assert not result.exact
+    assert any("random numbers" in note for note in result.notes)
 
 
 def test_random_bytes_of_the_system_are_not_exact(targets: ModuleType) -> None:

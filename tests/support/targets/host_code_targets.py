@@ -24,6 +24,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 
 @triton.jit
@@ -575,7 +576,27 @@ def named_by_the_system(n: int = 1000):
 
 def by_the_type_of_a_tensor(n: int = 1000):
     x = scale(ones(int(torch.full((3,), n, device="cuda").max())))
-    return scale(x) if type(x) is torch.Tensor else x
+    return x if isinstance(x, FakeTensor) else scale(x)
+
+
+def exact_types(n: int = 1000):
+    x, weight = ones(n), nn.Linear(4, 4).cuda().weight
+    kinds = type(x) is torch.Tensor and type(weight) is nn.Parameter
+    made = type("Made", (), {"size": 1})
+    return if_else(n, not kinds or type(made) is not type or not isinstance(made, type) or {torch.Tensor: 0}[type(x)])
+
+
+def drawn_by_torch(n: int = 1000):
+    return if_else(n, torch.rand(1).item() > 0.5)
+
+
+def drawn_on_the_gpu(n: int = 1000):
+    return scale(ones(int(torch.randperm(n, device="cuda")[0]) + 1))
+
+
+def drawn_from_a_seed(n: int = 1000):
+    torch.manual_seed(1)
+    return if_else(n, torch.rand(1).item() > 2)
 
 
 @dataclasses.dataclass(frozen=True)

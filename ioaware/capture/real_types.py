@@ -1,0 +1,57 @@
+"""Let `type(x)` of a fake tensor be `torch.Tensor` in host code.
+
+Host code compares types, names them and looks them up. A fake tensor is of a subclass, which none of that expects.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from ioaware._monkeypatch import Patches
+from ioaware.fakegpu.host_caller import host_modules
+
+plain: Any = builtins.type
+
+
+class _Behaviour(type):
+    """Behaves as `type` where host code calls it or compares with it."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is not _HostType:  # a metaclass that host code derives from `type`
+            return builtins.type.__call__(cls, *args, **kwargs)
+        if len(args) != 1 or kwargs:
+            return plain(*args, **kwargs)
+        kind = plain(args[0])
+        if kind is FakeTensor:
+            return _real_type(args[0])
+        return _HostType if kind is plain else kind
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, builtins.type) if cls is _HostType else super().__instancecheck__(instance)
+
+    def __subclasscheck__(cls, subclass: Any) -> bool:
+        return issubclass(subclass, builtins.type) if cls is _HostType else super().__subclasscheck__(subclass)
+
+
+class _HostType(type, metaclass=_Behaviour):
+    """What stands for `type` in the modules of host code."""
+
+
+def _real_type(tensor: Any) -> Any:
+    return torch.nn.Parameter if isinstance(tensor, torch.nn.Parameter) else torch.Tensor
+
+
+@contextmanager
+def real_types() -> Generator[None]:
+    """Give host code inside the block the types of real tensors."""
+    with Patches() as patches:
+        for module in host_modules():
+            if "type" not in vars(module):
+                patches.set(module, "type", _HostType)
+        yield
