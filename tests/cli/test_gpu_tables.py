@@ -5,13 +5,21 @@ Methods that cannot run say why, and bad requests are usage errors.
 
 from __future__ import annotations
 
+import io
 import json
+import re
+from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
+from ioaware.cli.tables.rank_tables import ranks_data, ranks_text
+from ioaware.derivation.derived import Derived
+from ioaware.derivation.exchanges import RankExchange
 from ioaware.display.units import bytes_text
+from ioaware.result import Launch, Traffic
 
 LONG = ("gqa", "-p", "heads=32", "-p", "kv_heads=8", "-p", "seq_len=131072", "-p", "head_dim=128")
 
@@ -67,3 +75,28 @@ def test_advice_names_the_method_that_moves_the_fewest_bytes(capsys: pytest.Capt
 )
 def test_a_bad_request_is_a_usage_error(arguments: tuple[str, ...], error: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert error in predict(capsys, *arguments, code=2)
+
+
+def test_the_compulsory_bytes_of_a_gpu_are_shown_or_unknown() -> None:
+    known = Derived(
+        "derive",
+        "t",
+        params={},
+        requested=Traffic(12_000, 5_000),
+        compulsory=Traffic(4_000, 1_000),
+        exact=True,
+        launches=(Launch("k"),),
+        kernels=(None,),
+    )
+    unknown = replace(known, compulsory=None, notes=("compulsory is unknown: of torch",))
+    ranks = [RankExchange(0), RankExchange(1)]
+    assert (
+        ranks_data("t", {}, ranks, [known, unknown])["over_gpus"]["ranks"][0]["kernels"]["compulsory"]["write_bytes"] == 1_000
+    )
+    out = io.StringIO()
+    console = Console(file=out, width=200)
+    console.print(*ranks_text("t", {}, ranks, [known, unknown]), sep="\n")
+    shown = out.getvalue()
+    assert re.search(r"^0 .* 12,000 +5,000 +5,000 *$", shown, re.MULTILINE)
+    assert re.search(r"^1 .* 12,000 +5,000 +unknown *$", shown, re.MULTILINE)
+    assert "compulsory is unknown: of torch" in shown

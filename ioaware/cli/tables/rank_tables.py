@@ -28,7 +28,12 @@ def _kernels_data(derived: Derived | str) -> dict[str, Any]:
     if isinstance(derived, str):
         return {"not_derived": derived}
     data = derived.to_dict()
-    return {"kernels": {"exact": data["exact"], **{name: data[name] for name in ("requested", "notes") if name in data}}}
+    return {
+        "kernels": {
+            "exact": data["exact"],
+            **{name: data[name] for name in ("requested", "compulsory", "notes") if name in data},
+        }
+    }
 
 
 def ranks_text(
@@ -37,11 +42,12 @@ def ranks_text(
     """Yield a row for each GPU, in bytes."""
     given = " ".join(f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in params.items())
     yield Text(printable(f"derive {target}  {given}\n"))
-    columns = ("GPU", "received, bytes", "sent, bytes", "messages sent", "requested reads", "requested writes")
+    columns = ("GPU", "received, bytes", "sent, bytes", "messages sent", "requested reads", "requested writes", "compulsory")
     rows = [
         (
             *(str(one.rank), f"{one.received_bytes:,}", f"{one.sent_bytes:,}", f"{sum(map(len, one.sends.values())):,}"),
             *_requested(derived),
+            _compulsory(derived),
         )
         for one, derived in zip(found, kernels, strict=True)
     ]
@@ -66,6 +72,14 @@ def _requested(derived: Derived | str) -> tuple[str, str]:
     return f"{about}{derived.requested.read_bytes:,}", f"{about}{derived.requested.write_bytes:,}"
 
 
+def _compulsory(derived: Derived | str) -> str:
+    """Return the least bytes that a rank's kernels read and write at HBM."""
+    floor = None if isinstance(derived, str) else derived.compulsory
+    if floor is None or floor.read_bytes is None or floor.write_bytes is None:
+        return "unknown"
+    return f"{floor.read_bytes + floor.write_bytes:,}"
+
+
 def _kernel_notes(kernels: Sequence[Derived | str]) -> Iterator[RenderableType]:
     """Yield what the requested bytes are, or why they are unknown."""
     for problem in dict.fromkeys(one for one in kernels if isinstance(one, str)):
@@ -76,3 +90,5 @@ def _kernel_notes(kernels: Sequence[Derived | str]) -> Iterator[RenderableType]:
         yield Text(f"note: requested: {exact}: the Triton and Gluon kernels of each GPU, as `derive` counts them")
         if any(one.requested and one.requested.atomic_bytes for one in known):
             yield Text("note: atomic operations come on top; --json has them")
+        for note in dict.fromkeys(note for one in known for note in one.notes if note.startswith("compulsory")):
+            yield Text(printable(f"note: {note}"))
