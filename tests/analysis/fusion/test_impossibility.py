@@ -242,7 +242,11 @@ def test_kinks_of_a_derivative_and_kinks_beside_kinks_are_refuted() -> None:
     def distance_to_a_ring(x: Any) -> Any:
         return reduce_sum(abs(abs(x - reduce_mean(x)) - 2))
 
-    for program in (huber, signed_square, distance_to_a_ring):
+    def beside_another_input(x: Any, v: Any) -> Any:
+        mu = reduce_mean(x)
+        return reduce_sum(relu(x - mu) * abs(v - mu))
+
+    for program in (huber, signed_square, distance_to_a_ring, beside_another_input):
         assert "kink where" in answer(program).certificate
 
 

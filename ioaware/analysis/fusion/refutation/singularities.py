@@ -151,7 +151,7 @@ def _kinks(body: Any, atom: Any, x: Any, parameters: Sequence[Any], scope: Scope
     """
     around = [node for node in _joint_atoms(body, x, parameters) if isinstance(node, _sympy.Abs) and node != atom]
     around = [node for node in around if not node.args[0].has(_sympy.Abs, Rint)]
-    for signs in ((), *product((1, -1), repeat=len(around))):
+    for signs in dict.fromkeys(((), *product((1, -1), repeat=len(around)))):
         positive = {node: sign * node.args[0] for node, sign in zip(around, signs, strict=False)}
         inside = type(atom)(atom.args[0].xreplace(positive))
         with suppress(UndecidedError):
@@ -171,7 +171,9 @@ def _kink(body: Any, atom: Any, x: Any, parameters: Sequence[Any]) -> Moving | N
     coefficient, rest = _odd_and_even(body.xreplace({atom: mark}), mark, argument, jumps=jumps)
     others = _kinks_apart(rest, x, parameters)
     parts = (argument, coefficient, rest.xreplace(dict.fromkeys(others, _sympy.Integer(0))))
-    bent = [node for part in parts for node in part.atoms(_sympy.Abs, Rint) if node.free_symbols & set(parameters)]
+    moving = {node for part in parts for node in part.atoms(_sympy.Abs, Rint) if node.free_symbols & set(parameters)}
+    steady = {node for node in moving if x not in node.free_symbols and not node.has(Rint)}  # smooth in t where not 0
+    bent = moving - steady
     if slope.has(x) or bent or any(_joint_atoms(part, x, parameters) for part in parts):
         raise UndecidedError("a kink is not alone in the map, or its argument not affine in an element")
     moves = [t for t in parameters if not is_zero(_sympy.diff(argument, t))]
@@ -181,7 +183,7 @@ def _kink(body: Any, atom: Any, x: Any, parameters: Sequence[Any]) -> Moving | N
     if leading is None:
         return None
     kind = f"a jump where {formula(argument)} is half an odd integer" if jumps else f"a kink where {formula(argument)} = 0"
-    nonzero = _sympy.Mul(slope, leading, _sympy.diff(argument, moves[0]), *(other.args[0] for other in others))
+    nonzero = _sympy.Mul(slope, leading, _sympy.diff(argument, moves[0]), *(other.args[0] for other in (*others, *steady)))
     return Moving(f"{formula(atom)} has {kind}, which moves with {moves[0].name}", argument, nonzero, jumps)
 
 
