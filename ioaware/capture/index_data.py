@@ -29,6 +29,7 @@ from ioaware.targets.tensor_params import is_placeholder
 
 MAX_INTEGERS, MAX_FLOATS = 2**24, 2**16
 """Most elements of a tensor whose contents are tracked."""
+SETTINGS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 SMALLEST_ADDRESS = 2**40
 """Smallest integer argument that may be the address of a tensor."""
 without_modes: Any = _python_dispatch._disable_current_modes  # pyright: ignore[reportPrivateUsage]
@@ -191,7 +192,11 @@ class IndexData(OperatorMode):
         self._earlier.append(launch)
         if known and not self._lost:
             try:
-                moved = self._execute(launch, known, gpu)
+                try:
+                    moved = self._execute(launch, known, gpu)
+                except UndeterminedError:
+                    known |= {name: tensor for name, tensor in tensors.items() if self._is_setting(tensor)}
+                    moved = self._execute(launch, known, gpu)
                 memory = {_memory(tensors[name]) for name in moved.written_names if name in tensors}
                 if shared := [name for name in moved.read_names if _memory(known[name]) in memory]:
                     raise UndeterminedError(
@@ -224,12 +229,19 @@ class IndexData(OperatorMode):
         real = self._real(tensor)
         return (real.storage_offset(), real.stride()) == (tensor.storage_offset(), tensor.stride())
 
+    def _is_setting(self, tensor: Any) -> bool:
+        """Return whether these are floats that the target chose.
+
+        Such are temperatures, unlike numbers drawn at random.
+        """
+        return tensor.dtype in SETTINGS and self._is_aligned(tensor) and not self._caveat_of([tensor])
+
     def _elements(self, tensor: Any) -> Any:
-        """Return the elements of a tensor's whole storage."""
+        """Return the elements of a tensor's whole storage, of bfloat16 the bits."""
         real = self._real(tensor)
         with without_modes():
             whole: Any = torch.empty(0, dtype=real.dtype).set_(real.untyped_storage())
-            return whole.numpy().copy()
+            return (whole.view(torch.int16) if real.dtype == torch.bfloat16 else whole).numpy().copy()
 
 
 def _arguments(arguments: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -49,6 +49,24 @@ def test_random_contents_are_not_exact(name: str) -> None:
     assert any("which are random" in note for note in result.launches[-1].notes)
 
 
+@pytest.mark.parametrize("name", ["chosen_settings", "chosen_narrow_settings"])
+def test_floats_that_the_target_chose_decide_a_branch(name: str) -> None:
+    result, target = derive_target(name), load_target(getattr(TARGETS, name))
+    traced = trace(target, target.resolve({})).requested
+    assert result.exact
+    assert result.requested
+    assert traced
+    assert {field: getattr(result.requested, field) for field in FIELDS} == {field: getattr(traced, field) for field in FIELDS}
+    assert any("settings that the function built" in note for note in result.launches[-1].notes)
+
+
+@pytest.mark.parametrize("name", ["drawn_settings", "computed_settings"])
+def test_other_floats_decide_nothing(name: str) -> None:
+    result = derive_target(name)
+    assert not result.exact
+    assert any("a branch depends on a value" in note for note in result.launches[-1].notes)
+
+
 def test_a_random_size_is_not_exact() -> None:
     result = derive_target("size_at_random")
     assert not result.exact

@@ -2,9 +2,9 @@
 
 It runs in numpy for many programs at once, and the accesses are to memory.
 
-Integers, masks and pointers have values, floats have none. Loads from tensors with known contents, such as block tables and
-sequence lengths, return them. The result is the bytes of each memory instruction, counted access by access. It is exact where
-it exists, and independent of the formulas.
+Integers, masks and pointers have values. Floats have them while they are loaded, chosen and compared, as a temperature of 0 is.
+Loads from tensors with known contents, such as block tables and sequence lengths, return them. The result is the bytes of
+each memory instruction, counted access by access. It is exact where it exists, and independent of the formulas.
 """
 
 from __future__ import annotations

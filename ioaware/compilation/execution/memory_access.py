@@ -27,6 +27,8 @@ from ioaware.sectors import SECTOR_BYTES
 
 MAX_SECTOR_LANES = 2**28
 """Most lanes of all memory instructions together for which sectors are counted."""
+FLOATS = ("f16", "f32", "f64")
+"""Element types of which float64 holds every value."""
 MEMORY = {"tt.load": "read", "tt.store": "write", "tt.atomic_rmw": "atomic", "tt.atomic_cas": "atomic"}
 
 
@@ -94,17 +96,34 @@ def _sectors(run: RunState, kind: str, pointer: Pointer, lanes: Array, shape: tu
 
 def _loaded(run: RunState, operation: Operation, pointer: Pointer, lanes: Array, element_bytes: int) -> Value:
     """Return the contents of a known tensor at these addresses, None of any other."""
-    contents = run.data.get(pointer.name)
     element = pointer_type(operation).pointee
-    if contents is None or not re.fullmatch(r"i\d+", element):
+    contents = _numbers(run.data.get(pointer.name), element, element_bytes)
+    if contents is None:
         return None
     index, lanes = np.broadcast_arrays(pointer.offsets // element_bytes, lanes)
     if (lanes & ((index < 0) | (index >= contents.size))).any():
         raise UndeterminedError(f"{pointer.name} is read beyond its storage")
     run.moved.read_names.add(pointer.name)
-    found = contents[np.where(lanes, index, 0)].astype(np.int64)
-    other = run.value(operation.operands[2]) if len(operation.operands) > 2 else np.zeros(1, np.int64)
-    return None if other is None else wrap(np.where(lanes, found, other), element)
+    found = contents[np.where(lanes, index, 0)]
+    other = run.value(operation.operands[2]) if len(operation.operands) > 2 else np.zeros(1, found.dtype)
+    if other is None:
+        return None
+    chosen = np.where(lanes, found, other)
+    return chosen if found.dtype == np.float64 else wrap(chosen, element)
+
+
+def _numbers(contents: Array | None, element: str, element_bytes: int) -> Array | None:
+    """Return contents as int64 or float64.
+
+    None where a kernel reads them as another type.
+    """
+    if contents is None or contents.itemsize != element_bytes:
+        return None
+    if element == "bf16" and contents.dtype.kind in "iu":
+        return (contents.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+    if element in FLOATS and contents.dtype.kind == "f":
+        return contents.astype(np.float64)
+    return contents.astype(np.int64) if re.fullmatch(r"i\d+", element) and contents.dtype.kind in "iub" else None
 
 
 def pointer_type(operation: Operation) -> Type:

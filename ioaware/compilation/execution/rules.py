@@ -27,6 +27,9 @@ def _constant(_: RunState, operation: Operation) -> Value:
     if text in ("true", "false"):
         return np.asarray([text == "true"])
     kind = result_types(operation.types)[0] if operation.types else Type((), "i1")
+    if re.fullmatch(r"-?\d+\.\d+(e[+-]?\d+)?", text) and kind.element in ("f32", "f64"):
+        number = np.float32(text) if kind.element == "f32" else np.float64(text)
+        return np.asarray([number], np.float64).reshape(1, *[1] * len(kind.shape))
     if not re.fullmatch(r"-?\d+", text) or not kind.is_integer:
         return None
     return np.asarray([int(text)], np.int64).reshape(1, *[1] * len(kind.shape))
@@ -64,6 +67,15 @@ def _unsplat(run: RunState, operation: Operation) -> Value:
 
 def _same(run: RunState, operation: Operation) -> Value:
     return run.value(operation.operands[0])
+
+
+def _bitcast(run: RunState, operation: Operation) -> Value:
+    """Return the same pointer or integer.
+
+    None for a float, of which no bits are known.
+    """
+    value, kind = run.value(operation.operands[0]), result_types(operation.types)[0]
+    return None if is_array(value) and (value.dtype == np.float64 or not kind.is_integer) else value
 
 
 def _expand(run: RunState, operation: Operation) -> Value:
@@ -113,6 +125,17 @@ def _compare(run: RunState, operation: Operation) -> Value:
     return compare(predicate, a, b, parse_type(operation.types).element)
 
 
+def _compare_floats(run: RunState, operation: Operation) -> Value:
+    a, b = (run.value(name) for name in operation.operands)
+    if not is_array(a) or not is_array(b):
+        return None
+    predicate = operation.text.split(",")[0].strip()
+    relation, is_unordered = FLOAT_RELATIONS.get(predicate[1:]), np.isnan(a) | np.isnan(b)
+    if relation is None or predicate[0] not in "ou":
+        return None
+    return relation(a, b) | is_unordered if predicate[0] == "u" else relation(a, b) & ~is_unordered
+
+
 def _is_null(predicate: str, a: Value, b: Value) -> Value:
     """Compare an address with zero, where no tensor begins.
 
@@ -147,6 +170,15 @@ def _converted(run: RunState, operation: Operation) -> Value:
     return wrap(value.astype(np.int64), after)
 
 
+FLOAT_RELATIONS: Mapping[str, Callable[[Array, Array], Array]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+"""Predicates of `arith.cmpf` after its first letter: ordered or unordered."""
 RULES: Mapping[str, Rule] = {
     "arith.constant": _constant,
     "tt.get_program_id": _program_id,
@@ -154,7 +186,8 @@ RULES: Mapping[str, Rule] = {
     "tt.make_range": _range,
     "tt.splat": _splat,
     "tt.broadcast": _same,
-    "tt.bitcast": _same,
+    "tt.bitcast": _bitcast,
+    "arith.extf": _same,
     "tt.ptr_to_int": _same,
     "tt.expand_dims": _expand,
     "tt.unsplat": _unsplat,
@@ -162,6 +195,7 @@ RULES: Mapping[str, Rule] = {
     "tt.trans": _transpose,
     "tt.addptr": _addptr,
     "arith.cmpi": _compare,
+    "arith.cmpf": _compare_floats,
     "arith.select": _select,
     **dict.fromkeys(("arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast"), _converted),
 }

@@ -81,18 +81,64 @@ ARGUMENTS = [("x", Pointer("x", np.zeros(1, np.int64))), ("n", Pointer("n", np.z
 
 
 def test_tensor_contents_bound_a_loop() -> None:
-    moved = execute(IR.replace("BODY", LOOP), ARGUMENTS, (3, 1, 1), {"n": np.array([2, 0, 5])})
+    moved = execute(IR.replace("BODY", LOOP), ARGUMENTS, (3, 1, 1), {"n": np.array([2, 0, 5], np.int32)})
     assert (moved.read_bytes, moved.read_sector_bytes) == (3 * 4 + 7 * 4, 3 * 32 + 7 * 32)
     assert moved.read_names == {"n"}
 
 
 @pytest.mark.parametrize("wait", ["gpu.barrier", "ttg.barrier local", "tt.grid_dependency_wait"])
 def test_a_barrier_moves_nothing(wait: str) -> None:
-    counts = {"n": np.array([2, 0, 5])}
+    counts = {"n": np.array([2, 0, 5], np.int32)}
     moved = execute(
         IR.replace("BODY", f"{wait}\n    {LOOP.replace('%v =', wait + chr(10) + '      %v =')}"), ARGUMENTS, (3, 1, 1), counts
     )
     assert moved.read_bytes == 3 * 4 + 7 * 4
+
+
+FLOAT_IR = """module {
+  tt.func public @kernel(%x: !tt.ptr<f32>, %t: !tt.ptr<f32>) {
+    %one = arith.constant 1.000000e+00 : f32
+    %p = tt.get_program_id x : i32
+    %a = tt.addptr %t, %p : !tt.ptr<f32>, i32
+    %now = tt.load %a : !tt.ptr<f32>
+    %is = arith.cmpf PREDICATE, %now, %one : f32
+    scf.if %is {
+      %v = tt.load %x : !tt.ptr<f32>
+    }
+    tt.return
+  }
+}"""
+TEMPERATURES = np.array([0.5, 1.0, 2.0, np.nan], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "taken"),
+    [("oeq", 1), ("une", 3), ("one", 2), ("olt", 1), ("ult", 2), ("ole", 2), ("ogt", 1), ("oge", 2), ("uge", 3), ("ueq", 2)],
+)
+def test_known_floats_decide_a_branch(predicate: str, taken: int) -> None:
+    arguments = [("x", Pointer("x", np.zeros(1, np.int64))), ("t", Pointer("t", np.zeros(1, np.int64)))]
+    moved = execute(FLOAT_IR.replace("PREDICATE", predicate), arguments, (4, 1, 1), {"t": TEMPERATURES})
+    assert moved.read_bytes == 4 * (4 + taken)
+    with pytest.raises(UndeterminedError, match="a branch depends"):  # other bits than those of a float32
+        execute(FLOAT_IR.replace("PREDICATE", predicate), arguments, (4, 1, 1), {"t": TEMPERATURES.view(np.int32)})
+
+
+def test_computed_floats_decide_nothing() -> None:
+    text = FLOAT_IR.replace("cmpf PREDICATE, %now", "cmpf oeq, %sum").replace(
+        "%is =", "%sum = arith.addf %now, %one : f32\n    %is ="
+    )
+    arguments = [("x", Pointer("x", np.zeros(1, np.int64))), ("t", Pointer("t", np.zeros(1, np.int64)))]
+    with pytest.raises(UndeterminedError, match="a branch depends"):
+        execute(text, arguments, (4, 1, 1), {"t": TEMPERATURES})
+    bits = text.replace("arith.addf %now, %one : f32", "arith.select %is0, %now, %one : f32")
+    bits = bits.replace("%sum =", "%b = tt.bitcast %now : f32 -> i32\n    %is0 = arith.cmpi eq, %b, %p : i32\n    %sum =")
+    with pytest.raises(UndeterminedError, match="a branch depends"):
+        execute(bits, arguments, (4, 1, 1), {"t": TEMPERATURES})
+
+
+def test_contents_of_another_width_are_unknown() -> None:
+    with pytest.raises(UndeterminedError, match="a loop bound depends"):
+        execute(IR.replace("BODY", LOOP), ARGUMENTS, (3, 1, 1), {"n": np.array([2, 0, 5], np.int64)})
 
 
 ROUNDED = """%f = arith.sitofp %p : i32 to f32
@@ -102,7 +148,7 @@ ROUNDED = """%f = arith.sitofp %p : i32 to f32
 
 
 def test_an_unknown_address_has_bytes_and_no_sectors() -> None:
-    counts = {"n": np.array([2, 0, 5])}
+    counts = {"n": np.array([2, 0, 5], np.int32)}
     moved = execute(IR.replace("BODY", f"{ROUNDED}%v = tt.load %b : !tt.ptr<f32>"), ARGUMENTS, (3, 1, 1), counts)
     assert (moved.read_bytes, moved.has_sectors) == (3 * 4 + 3 * 4, False)
     either = f"{ROUNDED}%no = arith.cmpi eq, %p, %c1 : i32\n    %c = arith.select %no, %x, %b : !tt.ptr<f32>\n"
@@ -114,7 +160,7 @@ def test_contents_are_unknown_after_a_store_at_an_unknown_address() -> None:
     body = ROUNDED.replace("%x", "%n").replace("f32>", "i32>") + "tt.store %b, %c0 : !tt.ptr<i32>\n"
     body += f"    %again = tt.load %a : !tt.ptr<i32>\n    {LOOP.replace('%end', '%again').replace('%b', '%d')}"
     with pytest.raises(UndeterminedError, match="a loop bound depends"):
-        execute(IR.replace("BODY", body), ARGUMENTS, (3, 1, 1), {"n": np.array([2, 0, 5])})
+        execute(IR.replace("BODY", body), ARGUMENTS, (3, 1, 1), {"n": np.array([2, 0, 5], np.int32)})
 
 
 @pytest.mark.parametrize(("predicate", "read"), [("ne", 3 * 4 + 7 * 4), ("eq", 3 * 4)])
@@ -123,19 +169,19 @@ def test_no_tensor_begins_at_address_zero(predicate: str, operands: str, read: i
     """`if pointer:` in a kernel compares the address with zero."""
     body = "%zero = arith.constant 0 : i64\n    %at = tt.ptr_to_int %x : !tt.ptr<f32> -> i64\n"
     body += f"    %is = arith.cmpi {predicate}, {operands} : i64\n    scf.if %is {{\n    {LOOP}\n    }}"
-    assert execute(IR.replace("BODY", body), ARGUMENTS, (3, 1, 1), {"n": np.array([2, 0, 5])}).read_bytes == read
+    assert execute(IR.replace("BODY", body), ARGUMENTS, (3, 1, 1), {"n": np.array([2, 0, 5], np.int32)}).read_bytes == read
 
 
 @pytest.mark.parametrize(
     ("body", "data", "why"),
     [
         (LOOP, {}, "a loop bound depends"),
-        (LOOP, {"n": np.array([2, 0])}, "beyond its storage"),
+        (LOOP, {"n": np.array([2, 0], np.int32)}, "beyond its storage"),
         (f"tt.store %a, %c0 : !tt.ptr<i32>\n    %again = tt.load %a : !tt.ptr<i32>\n    {LOOP.replace('%end', '%again')}",
-         {"n": np.array([2, 0, 5])}, "a loop bound depends"),
+         {"n": np.array([2, 0, 5], np.int32)}, "a loop bound depends"),
         ("%q = tt.int_to_ptr %p : i32 -> !tt.ptr<f32>\n    %v = tt.load %q : !tt.ptr<f32>", {}, "the address of tt.load"),
         ("%n1 = tt.ptr_to_int %x : !tt.ptr<f32> -> i32\n    %is = arith.cmpi ne, %n1, %c1 : i32\n"
-         f"    scf.if %is {{\n    {LOOP}\n    }}", {"n": np.array([2, 0, 5])}, "a branch depends"),
+         f"    scf.if %is {{\n    {LOOP}\n    }}", {"n": np.array([2, 0, 5], np.int32)}, "a branch depends"),
         ("ttg.unheard_of %p : i32", {}, "no rule for ttg.unheard_of"),
         ("scf.index_switch %p {\n      tt.store %a, %c0 : !tt.ptr<i32>\n    } : i32", {}, "no rule for scf.index_switch"),
     ],

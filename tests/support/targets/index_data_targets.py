@@ -207,3 +207,42 @@ def drawn_with_a_seed(sequences: int = 10):
 def size_at_random():
     n = random.randint(1, 1000)
     fill_kernel[(n,)](torch.empty(n, device="cuda"), 1.0)
+
+
+@triton.jit
+def unless_zero(x, rows, settings, out, dim, BLOCK: tl.constexpr):
+    row = tl.load(rows + tl.program_id(0))
+    setting = tl.load(settings + row).to(tl.float32)
+    if setting == 0.0:
+        return
+    i = tl.arange(0, BLOCK)
+    tl.store(out + row * dim + i, tl.load(x + row * dim + i, i < dim) / setting, i < dim)
+
+
+@triton.jit
+def doubled_in_place(x):
+    tl.store(x + tl.program_id(0), 2 * tl.load(x + tl.program_id(0)))
+
+
+def launch_settings(settings: torch.Tensor, rows: int, dim: int):
+    x = torch.randn(rows, dim, device="cuda")
+    order = torch.arange(rows, device="cuda", dtype=torch.int32).flip(0)
+    unless_zero[(rows,)](x, order, settings, torch.empty_like(x), dim, BLOCK=128)
+
+
+def chosen_settings(rows: int = 10, dim: int = 100):
+    launch_settings(torch.tensor([0.5 * (i % 3) for i in range(rows)], device="cuda"), rows, dim)
+
+
+def chosen_narrow_settings(rows: int = 10, dim: int = 100):
+    launch_settings(torch.arange(rows, device="cuda").remainder(4).to(torch.bfloat16), rows, dim)
+
+
+def drawn_settings(rows: int = 10, dim: int = 100):
+    launch_settings(torch.rand(rows, device="cuda").round(), rows, dim)
+
+
+def computed_settings(rows: int = 10, dim: int = 100):
+    settings = torch.zeros(rows, device="cuda")
+    doubled_in_place[(rows,)](settings)
+    launch_settings(settings, rows, dim)
