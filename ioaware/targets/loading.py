@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import linecache
 import os
 import sys
@@ -40,7 +41,30 @@ def load_function(spec: str) -> Callable[..., Any]:
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"Did you mean {source}:{close[0]}?" if close else f"It has: {', '.join(names) or 'no functions'}."
         raise UsageError(f"{source} has no function {name!r}", hint)
-    return function
+    return by_keyword(function)
+
+
+def by_keyword(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose parameters have names.
+
+    That is the function itself, but for `apply` of an autograd function: it takes those of `forward` by position only.
+    """
+    torch: Any = sys.modules.get("torch")
+    owner: object = getattr(function, "__self__", None)
+    if torch is None or not isinstance(owner, type) or not issubclass(owner, torch.autograd.Function):
+        return function
+    kind: Any = owner
+    parameters = list(inspect.signature(kind.forward).parameters.values())
+    has_context = kind.setup_context is torch.autograd.Function.setup_context
+    signature = inspect.Signature(parameters[has_context:])
+
+    def apply(**given: Any) -> Any:
+        bound = signature.bind(**given)
+        bound.apply_defaults()
+        return function(*bound.args)
+
+    apply.__signature__ = signature  # type: ignore[attr-defined]
+    return apply
 
 
 def load_file(path: Path) -> ModuleType:

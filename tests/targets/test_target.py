@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from ioaware.case import Work
+from ioaware.derivation.derive import derive
 from ioaware.errors import UsageError
 from ioaware.prediction import predict
 from ioaware.targets.target import compulsory_bytes, load_target
@@ -242,3 +243,49 @@ def test_a_users_parser_does_not_see_the_command_line(tmp_path: Path, monkeypatc
     monkeypatch.setattr("sys.argv", list(command_line))
     assert "raised ValueError at mine.py:11: n is 5" in error_message(f"{path}:work")
     assert sys.argv == command_line
+
+
+AUTOGRAD = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale_kernel(x, out, n, factor, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, at < n) * factor, at < n)
+
+
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, factor=2.0):
+        out = torch.empty_like(x)
+        scale_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), factor, BLOCK=1024)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+class Apart(torch.autograd.Function):
+    @staticmethod
+    def forward(x, factor=3.0):
+        return Scale.apply(x, factor)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+"""
+
+
+@pytest.mark.parametrize(("name", "factor"), [("Scale", 2.0), ("Apart", 3.0)])
+def test_apply_of_an_autograd_function_takes_the_names_of_forward(tmp_path: Path, name: str, factor: float) -> None:
+    (tmp_path / "scale.py").write_text(AUTOGRAD)
+    target = load_target(f"{tmp_path / 'scale.py'}:{name}.apply")
+    assert [(one.name, one.default) for one in target.params[1:]] == [("factor", factor)]
+    assert target.params[0].name == "x"
+    derived = derive(target, target.resolve({"x": "f32[n=4096]"}, typed=True))
+    assert derived.requested is not None
+    assert derived.requested.read_formula == "4*n"

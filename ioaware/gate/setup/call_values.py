@@ -13,7 +13,6 @@ from ioaware.gate.repository.kernel_finder import python_files
 from ioaware.gate.setup.host_functions import Constant, HostFunction
 
 Names = Mapping[str, Constant]
-MOST_VALUES = 3
 
 
 def read_call_values(root: Path, functions: Sequence[HostFunction]) -> None:
@@ -22,7 +21,7 @@ def read_call_values(root: Path, functions: Sequence[HostFunction]) -> None:
     shared = {name for name in wanted if sum(function.name == name for function in functions) > 1}
     for path in python_files(root):
         source = path.read_bytes()
-        if not any(name.encode() in source for name in wanted):
+        if not any(name.partition(".")[0].encode() in source for name in wanted):
             continue
         place = path.relative_to(root).as_posix()
         here = {function.name: function for function in functions if function.path == place}
@@ -39,10 +38,25 @@ def _calls(node: ast.AST, known: Names) -> Iterator[tuple[str, ast.Call, Names]]
     elif isinstance(node, ast.FunctionDef):
         known = {**known, **_defaults(node)}
     elif isinstance(node, ast.Call):
-        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-        yield name, node, known
+        yield _called(node.func), node, known
     for child in ast.iter_child_nodes(node):
         yield from _calls(child, known)
+
+
+def _called(function: ast.expr) -> str:
+    """Return the name called.
+
+    It is `f` of `f(...)` and `ops.f(...)`, and `F.apply` of `ops.F.apply(...)`.
+    """
+    match function:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=owner, attr="apply"):
+            return f"{_called(owner)}.apply"
+        case ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
 
 
 def _defaults(function: ast.FunctionDef) -> dict[str, Constant]:
@@ -77,12 +91,8 @@ def _read_call(function: HostFunction, call: ast.Call, known: Names) -> None:
     given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     for param in function.params:
         value = _constant(given[param.name], known) if param.name in given else None
-        if value and len(param.values) < MOST_VALUES and not any(_same(value[0], one) for one in param.values):
-            param.values.append(value[0])
-
-
-def _same(one: Constant, other: Constant) -> bool:
-    return type(one) is type(other) and one == other
+        if value:
+            param.add_value(value[0])
 
 
 def _constant(node: ast.expr, known: Names) -> tuple[Constant] | None:

@@ -23,11 +23,9 @@ def tests_text(calls: Sequence[GatedCall]) -> str:
 
     Names that several modules have are imported under others.
     """
-    counts = Counter(call.function.name for call in calls)
+    counts = Counter(_imported(call) for call in calls)
     names = {
-        call.target: call.function.name
-        if counts[call.function.name] == 1
-        else f"{call.module.replace('.', '_')}_{call.function.name}"
+        call.target: _imported(call) if counts[_imported(call)] == 1 else f"{call.module.replace('.', '_')}_{_imported(call)}"
         for call in calls
     }
     parts = [HEAD, "\n".join(_imports(calls, names)) + "\n"]
@@ -35,10 +33,15 @@ def tests_text(calls: Sequence[GatedCall]) -> str:
     return "\n".join(parts)
 
 
+def _imported(call: GatedCall) -> str:
+    """Return the name to import: of `Class.apply` the class."""
+    return call.function.name.partition(".")[0]
+
+
 def _imports(calls: Sequence[GatedCall], names: Mapping[str, str]) -> Iterator[str]:
     """Yield one import for each module, sorted."""
     for module in sorted({call.module for call in calls}):
-        here = sorted((call.function.name, names[call.target]) for call in calls if call.module == module)
+        here = sorted((_imported(call), names[call.target]) for call in calls if call.module == module)
         yield f"from {module} import {', '.join(old if old == new else f'{old} as {new}' for old, new in here)}"
 
 
@@ -46,6 +49,7 @@ def _test(call: GatedCall, name: str) -> Iterator[str]:
     guess = call.guess
     assert guess is not None  # noqa: S101 - only calls that work have a test
     yield f"def test_{name.strip('_')}(traffic):"
+    method = call.function.name.removeprefix(_imported(call))
     given: list[str] = []
     seen: set[str] = set()
     for param in call.function.params:
@@ -55,7 +59,7 @@ def _test(call: GatedCall, name: str) -> Iterator[str]:
             text = f"{param.name}_" if param.name in (name, "traffic") else param.name
             yield f"    {text} = {_tensor(value, guess.dtypes[param.name], guess, seen)}"
         given.append(f"{param.name}={text}" if param.keyword_only else text)
-    yield f"    assert traffic({', '.join([name, *given])}) == traffic.snapshot()"
+    yield f"    assert traffic({', '.join([name + method, *given])}) == traffic.snapshot()"
 
 
 def _tensor(sizes: tuple[str, ...], dtype: str, guess: Guess, seen: set[str]) -> str:

@@ -117,7 +117,7 @@ def _import_error(call: GatedCall, root: Path) -> str:
 
     Why: the trial may have loaded the file alone. One import that fails takes all tests of the file with it.
     """
-    statement = f"from {call.module} import {call.function.name}"
+    statement = f"from {call.module} import {call.function.name.partition('.')[0]}"
     done = _python(root, root / call.base, "-c", statement)
     if done is None:
         return f"`{statement}` {TOO_LONG}"

@@ -16,6 +16,7 @@ from ioaware.gate.repository.kernel_finder import find_kernels, launched_names, 
 Constant = float | bool | str | None
 Kind = Literal["tensor", "float", "int", "bool", "text", "unknown"]
 ANNOTATIONS: dict[str, Kind] = {"Tensor": "tensor", "float": "float", "int": "int", "bool": "bool", "str": "text"}
+MOST_VALUES = 3
 DTYPES = {
     "float16": "float16",
     "half": "float16",
@@ -26,6 +27,8 @@ DTYPES = {
     "double": "float64",
 }
 """Attributes of torch that name the type of a tensor of numbers."""
+LAST = ("dim", "axis")
+"""Parameters whose value is likely the last dimension, -1."""
 
 
 @dataclass(slots=True)
@@ -45,6 +48,12 @@ class HostParam:
     dtype: str = ""
     values: list[Constant] = field(default_factory=list[Constant])
 
+    def add_value(self, value: Constant) -> None:
+        """Record a value that the parameter takes, at most some."""
+        known = any(type(value) is type(one) and value == one for one in self.values)
+        if not known and len(self.values) < MOST_VALUES:
+            self.values.append(value)
+
     def has_size(self, dimension: int, name: str = "") -> None:
         """Record that the source uses a size of this tensor, and its name there."""
         self.kind = "tensor"
@@ -55,7 +64,7 @@ class HostParam:
 
 @dataclass(frozen=True, slots=True)
 class HostFunction:
-    """A module-level function that launches kernels.
+    """A function that launches kernels: of a module, or `Class.apply` of autograd.
 
     Its file below the root, its name and its parameters.
     """
@@ -83,13 +92,29 @@ def find_host_functions(root: Path) -> list[HostFunction]:
         source = path.read_bytes()
         if not any(name.encode() in source for name in kernels):
             continue
-        for node in ast.parse(source).body:
-            if isinstance(node, ast.FunctionDef) and not _is_test(path, node.name):
-                launched = sorted(kernels & set(launched_names(node)))
-                if launched:
-                    place = path.relative_to(root).as_posix()
-                    found.append(HostFunction(place, node.name, node.lineno, tuple(_params(node)), tuple(launched)))
+        for name, node in _functions(ast.parse(source)):
+            launched = sorted(kernels & set(launched_names(node)))
+            if launched and not _is_test(path, name):
+                place = path.relative_to(root).as_posix()
+                params = list(_params(node))
+                found.append(HostFunction(place, name, node.lineno, tuple(params["." in name :]), tuple(launched)))
     return sorted(found, key=lambda one: (one.path, one.line))
+
+
+def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Yield the functions of a module by name.
+
+    `forward` of an autograd function has the name of its `apply`.
+    """
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, node
+        elif isinstance(node, ast.ClassDef) and any(
+            getattr(base, "attr", getattr(base, "id", "")) == "Function" for base in node.bases
+        ):
+            yield from (
+                (f"{node.name}.apply", one) for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "forward"
+            )
 
 
 def _is_test(path: Path, name: str) -> bool:
@@ -104,6 +129,8 @@ def _params(function: ast.FunctionDef) -> Iterator[HostParam]:
     for argument in (*required, *only):
         param = HostParam(argument.arg, _annotated(argument.annotation), argument in only)
         _read_uses(param, function)
+        if param.kind == "int" and param.name in LAST:
+            param.add_value(-1)
         yield param
 
 
@@ -126,6 +153,8 @@ def _read_uses(param: HostParam, function: ast.FunctionDef) -> None:
                     param.kind = "tensor"
             case ast.Attribute(value=ast.Name(id=used)) if used == param.name:
                 param.kind = "tensor"
+            case ast.Compare(left=ast.Name(id=used), comparators=[ast.Constant(value=str(text))]) if used == param.name:
+                param.add_value(text)
             case ast.Compare(left=ast.Attribute(value=ast.Name(id=used), attr="dtype"), comparators=[other]) if (
                 used == param.name
             ):

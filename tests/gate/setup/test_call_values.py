@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ioaware.gate.setup import first_tests
 from ioaware.gate.setup.call_guesses import first_guesses, needs_person
-from ioaware.gate.setup.call_values import MOST_VALUES, read_call_values
-from ioaware.gate.setup.host_functions import Constant, HostFunction, find_host_functions
+from ioaware.gate.setup.call_values import read_call_values
+from ioaware.gate.setup.gated_calls import GatedCall
+from ioaware.gate.setup.host_functions import MOST_VALUES, Constant, HostFunction, find_host_functions
 
 KERNEL = "import triton\n\n@triton.jit\ndef k(x):\n    pass\n\ndef f(x, mode: str, eps):\n    k[(1,)](x)\n\n"
 
@@ -50,6 +52,42 @@ def test_values_of_callers(tmp_path: Path, callers: str, mode: list[Constant], e
     assert values == [[], mode, eps]
     assert [list(map(type, one)) for one in values] == [[], list(map(type, mode)), list(map(type, eps))]
     assert all(len(one) <= MOST_VALUES for one in values)
+
+
+AUTOGRAD = """
+import torch
+
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, mode: str, eps=1.0):
+        if mode == "mean":
+            k[(1,)](x)
+
+    @staticmethod
+    def backward(ctx, d):
+        k[(1,)](d)
+
+class Module(torch.nn.Module):
+    def forward(self, x, m="sum"):
+        return ops.Scale.apply(x, m)
+
+def last(x, dim: int):
+    k[(1,)](x)
+"""
+
+
+def test_an_autograd_function_is_called_by_its_apply(tmp_path: Path) -> None:
+    (tmp_path / "more.py").write_text(KERNEL + AUTOGRAD)
+    found = [one for one in find_host_functions(tmp_path) if one.path == "more.py"]
+    read_call_values(tmp_path, found)
+    assert [one.name for one in found] == ["f", "Scale.apply", "last"]
+    assert [(param.name, param.values) for param in found[1].params] == [("x", []), ("mode", ["mean", "sum"])]
+    assert [(param.name, param.values) for param in found[2].params] == [("x", []), ("dim", [-1])]
+    call = GatedCall(found[1], ".", "more", first_guesses(found[1])[0])
+    text = first_tests.tests_text([call])
+    assert "from more import Scale\n" in text
+    assert "def test_Scale(traffic):" in text
+    assert "assert traffic(Scale.apply, x, 'mean') == traffic.snapshot()" in text
 
 
 def test_a_text_that_a_caller_gives_needs_no_person(tmp_path: Path) -> None:
