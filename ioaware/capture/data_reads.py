@@ -235,23 +235,36 @@ class _OperatorReads(OperatorMode):
     ) -> Any:
         if func is OPERATOR and not self._silent:
             return self._read(func, args, kwargs or {}, self.maker(args))
-        if torch.Tag.dynamic_output_shape in func.tags and not self._silent:
-            return self._read_shapes(func, args, kwargs or {})
+        if torch.Tag.dynamic_output_shape in func.tags and not self._silent and (deciding := _deciding_shape(func, args)):
+            return self._read_shapes(func, args, kwargs or {}, deciding)
         outcome = func(*args, **(kwargs or {}))
         if isinstance(outcome, torch.Tensor) and outcome.dim() == 0:
             self._makers[outcome] = func._schema.name
         return outcome
 
-    def _read_shapes(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Intercept with `read` the output shapes of an operator that depend on data."""
+    def _read_shapes(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], deciding: tuple[Any, ...]) -> Any:
+        """Intercept with `read` the output shapes of an operator.
+
+        They depend on the data of `deciding`.
+        """
         made: list[Any] = []
 
-        def shapes(*given: Any, **named: Any) -> Any:
-            made.append(func(*given, **named))
+        def shapes(*_: Any) -> Any:
+            made.append(func(*args, **kwargs))
             return tree_map_only(torch.Tensor, lambda tensor: _Shape(tuple(tensor.shape), tensor.dtype), made[0])
 
-        told = self._read(_Dynamic(shapes), args, kwargs, func._schema.name)
+        told = self._read(_Dynamic(shapes), deciding, {}, func._schema.name)
         return made[0] if made else tree_map_only(_Shape, lambda shape: torch.empty(shape.sizes, dtype=shape.dtype), told)
+
+
+def _deciding_shape(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments whose data decide the output's shape.
+
+    Of an index those are masks, not its numbers nor what it takes elements of.
+    """
+    if func._schema.name == "aten::index":
+        return tuple(index for index in args[1] if index is not None and index.dtype in (torch.bool, torch.uint8))
+    return args[1:] if func._schema.name == "aten::masked_select" else args
 
 
 class _Dynamic:

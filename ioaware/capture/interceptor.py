@@ -32,6 +32,7 @@ from ioaware.compilation.launches import (
     is_tensor,
     items_of,
     launch_configuration,
+    with_items,
 )
 from ioaware.compilation.triton_ir import first_ir
 from ioaware.errors import UsageError
@@ -234,7 +235,9 @@ class Interceptor:
         if isinstance(value, tl.constexpr):
             value = value.value
         items = items_of(value)
-        return self._symbols.constant(value, use) if items is None else tuple(self._constant(item, use) for item in items)
+        if items is None:
+            return self._symbols.constant(value, use)
+        return with_items(value, [self._constant(item, use) for item in items])
 
     def _value(self, value: Any) -> Value:
         if is_tensor(value):
@@ -245,7 +248,7 @@ class Interceptor:
             return self._descriptor(value)
         items = items_of(value)
         if items is not None:
-            return tuple(map(self._value, items))
+            return with_items(value, list(map(self._value, items)))
         if isinstance(value, torch.SymBool):
             return bool(value)
         if isinstance(value, torch.SymFloat):  # no address, mask or bound is a float: data of any value will do

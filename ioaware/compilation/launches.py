@@ -191,7 +191,7 @@ def substitute(value: Value, symbols: Mapping[Any, Any]) -> Value:
         shape, strides = (tuple(substitute(size, symbols) for size in sizes) for sizes in (value.shape, value.strides))
         return replace(value, shape=shape, strides=strides)  # pyright: ignore[reportArgumentType]
     items = items_of(value)
-    return value if items is None else tuple(substitute(item, symbols) for item in items)
+    return value if items is None else with_items(value, [substitute(item, symbols) for item in items])
 
 
 def without_storage_numbers(value: Any) -> Any:
@@ -206,12 +206,17 @@ def without_storage_numbers(value: Any) -> Any:
     if isinstance(value, DescriptorValue):
         return replace(value, base=without_storage_numbers(value.base))
     items = items_of(value)
-    return value if items is None else tuple(map(without_storage_numbers, items))
+    return value if items is None else with_items(value, list(map(without_storage_numbers, items)))
 
 
 def items_of(value: Any) -> tuple[Any, ...] | None:
     """Return the items of a tuple or list; None for anything else."""
     return tuple(cast("Sequence[Any]", value)) if isinstance(value, (tuple, list)) else None
+
+
+def with_items(value: Any, items: Sequence[Any]) -> tuple[Any, ...]:
+    """Return a tuple of these items, with the names of a named tuple's fields."""
+    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
 
 
 def tensor_of(value: Any) -> Any:

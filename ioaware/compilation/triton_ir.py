@@ -30,7 +30,7 @@ from triton.compiler import compiler as _compiler
 from triton.runtime import jit as _jit
 from triton.runtime.errors import PTXASError
 
-from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, Value, items_of
+from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, Value, items_of, with_items
 from ioaware.errors import UsageError
 from ioaware.machine import PRESETS, Machine, find_machine_or_file
 from ioaware.machine.machine_file import SUFFIX
@@ -187,7 +187,7 @@ def specialise(
             descriptor.shape, descriptor.strides = list(map(integer, value.shape)), list(map(integer, value.strides))
             return descriptor
         items = items_of(value)
-        return value if items is None else tuple(map(stand_in, items))
+        return value if items is None else with_items(value, list(map(stand_in, items)))
 
     arguments = {name: stand_in(value) for name, value in launch.arguments.items()}
     binder = jit.create_function_from_signature(kernel.signature, kernel.params, backend)

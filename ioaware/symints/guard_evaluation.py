@@ -103,14 +103,24 @@ def _wide(value: Any) -> Any:
     return cast("np.ndarray[Any, Any]", value).astype(object) if isinstance(value, np.ndarray) else value
 
 
+MAX_EXPONENT = 4096
+"""Largest exponent of an integer power: no size has as many bits."""
+
+
 def _power(base: Any, exponent: Any) -> Any:
     """Return a power, exact for integers.
 
     sympy writes a quotient as a power of -1.
     """
     if type(base) is int and type(exponent) is int and exponent < 0:
-        return Fraction(1, base**-exponent)
+        return Fraction(1, _power(base, -exponent))
+    if isinstance(exponent, int) and abs(base) > 1 and exponent > MAX_EXPONENT:
+        raise OverflowError(f"{base}**{exponent} has too many digits")
     return base**exponent
+
+
+def _shifted_left(value: int, bits: int) -> int:
+    return value * _power(2, bits)
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -189,8 +199,8 @@ _FOLDS: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "Pow": _power,
-    "PowByNatural": operator.pow,
-    "FloatPow": operator.pow,
+    "PowByNatural": _power,
+    "FloatPow": _power,
     "Not": operator.not_,
     "Equality": _equal,
     "Unequality": operator.ne,
@@ -206,7 +216,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "ModularIndexing": _digit,
     "IntTrueDiv": operator.truediv,
     "FloatTrueDiv": operator.truediv,
-    "LShift": operator.lshift,
+    "LShift": _shifted_left,
     "RShift": operator.rshift,
     "BitwiseFn_bitwise_and": operator.and_,
     "BitwiseFn_bitwise_or": operator.or_,

@@ -88,15 +88,18 @@ def _digit(a: Any, b: Any, c: Any) -> Any:
 
 
 def _power(a: Any, b: Any) -> Any:
+    """Return a power; formulas have none with an exponent that a parameter decides."""
+    if not b.is_number:
+        raise OpaqueExpressionError(f"{a}**({b})")
     return a**b
 
 
 def _shifted_left(a: Any, b: Any) -> Any:
-    return a * 2**b
+    return a * _power(sympy.Integer(2), b)
 
 
 def _shifted_right(a: Any, b: Any) -> Any:
-    return floor_of(a, 2**b)
+    return floor_of(a, _power(sympy.Integer(2), b))
 
 
 def _where(condition: Any, a: Any, b: Any) -> Any:
@@ -105,7 +108,7 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
 
 _SAME = frozenset(
     {
-        *(sympy.Add, sympy.Mul, sympy.Pow),
+        *(sympy.Add, sympy.Mul),
         *(sympy.Eq, sympy.Ne, sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge, sympy.And, sympy.Or, sympy.Not),
     }
 )
@@ -125,6 +128,7 @@ _RULES: Mapping[Any, Callable[..., Any]] = {
     torch_functions.ModularIndexing: _digit,
     torch_functions.Max: _sympy.Max,
     torch_functions.Min: _sympy.Min,
+    sympy.Pow: _power,
     torch_functions.PowByNatural: _power,
     torch_functions.LShift: _shifted_left,
     torch_functions.RShift: _shifted_right,
