@@ -15,6 +15,7 @@ import torch
 import triton.language as _tl
 from sympy import Expr
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils import dlpack
 from triton.backends.compiler import GPUTarget
 from triton.runtime import interpreter as _interpreter
 from triton.runtime import jit as _jit
@@ -46,7 +47,7 @@ from ioaware.fakegpu.autotuning import (
 from ioaware.fakegpu.fake_cuda import CUDA
 from ioaware.fakegpu.host_tensors import ASK_FOR_HOST_CODE, CPU, HostTensors
 from ioaware.fakegpu.storages import strided_tensors
-from ioaware.symints.symbols import Symbols, bit_length, symbolic_hash
+from ioaware.symints.symbols import Symbols, bit_length, symbolic_hash, user_line
 
 tl: Any = _tl
 jit: Any = _jit
@@ -71,6 +72,14 @@ def _reported_device(tensor: Any, host_tensors: HostTensors | None) -> torch.dev
     if TORCH in asks and not asks.startswith(ASK_FOR_HOST_CODE):
         return tensor.fake_device
     return CPU if host_tensors and host_tensors.asked(tensor) else CUDA
+
+
+def _no_dlpack(*_: Any, **__: Any) -> Any:
+    """Raise `UsageError`: a fake tensor has no memory that another library could read."""
+    raise UsageError(
+        f"the host function hands the memory of a tensor to another library at {user_line()[0]}, and a derivation has none",
+        "Trace the function.",
+    )
 
 
 class Interceptor:
@@ -123,6 +132,8 @@ class Interceptor:
         patches.set(interpreter.InterpretedFunction, "run", interpreted)
         patches.set(FakeTensor, "data_ptr", lambda tensor: self._address(tensor))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
         patches.set(FakeTensor, "device", property(lambda tensor: _reported_device(tensor, self._host_tensors)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        for owner, name in ((FakeTensor, "__dlpack__"), (dlpack, "to_dlpack"), (torch, "to_dlpack")):
+            patches.set(owner, name, _no_dlpack)
         patches.set(torch.SymInt, "bit_length", bit_length)
         patches.set(torch.SymInt, "__hash__", symbolic_hash)
         patch_autotuners(patches, self._tuned)

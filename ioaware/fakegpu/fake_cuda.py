@@ -27,9 +27,7 @@ from ioaware._monkeypatch import Patches, unpatched
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autocast import autocast_on_cpu
 from ioaware.fakegpu.cubin import resources
-from ioaware.fakegpu.host_tensors import CPU, HostTensors, host_work
-
-CUDA = torch.device("cuda", 0)
+from ioaware.fakegpu.host_tensors import CPU, CUDA, HostTensors, host_work
 
 # NVIDIA H200. SMs and L2 bytes are those that its driver reports. Shared memory, registers and threads are those of compute
 # capability 9.0 (CUDA C++ Programming Guide, technical specifications per compute capability). Memory is the data sheet's.
@@ -190,7 +188,7 @@ class _Redirect(TorchFunctionMode):
             return self._host.is_pinned(args[0])
         if func is _Tensor.type and len(args) == 1 and not named:
             return func(*args).replace("torch.", "torch." if self._host and self._host.asked(args[0]) else "torch.cuda.")
-        if func is torch.device:
+        if func in (torch.device, native._nn._parse_to):
             return func(*args, **named)
         if self._host:
             return self._host.call(func, args, named, lambda: _redirected(func, args, named))
@@ -296,6 +294,10 @@ class _Stream:
     def query(self) -> bool:
         """Return True: all work is complete."""
         return True
+
+    def is_capturing(self) -> bool:
+        """Return False: no graph is recorded."""
+        return False
 
     def elapsed_time(self, *_: Any) -> float:
         """Raise `UsageError`: without a GPU there is no time."""

@@ -22,10 +22,11 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from ioaware.errors import IoawareError
 
 CPU = torch.device("cpu")
+CUDA = torch.device("cuda", 0)
 _Tensor: Any = torch.Tensor
 _devices: Any = _torch_device
 overrides: Any = _overrides
-MOVES: dict[Any, Any] = {_Tensor.cpu: CPU, _Tensor.pin_memory: CPU, _Tensor.cuda: torch.device("cuda", 0)}
+MOVES: dict[Any, Any] = {_Tensor.cpu: CPU, _Tensor.pin_memory: CPU, _Tensor.cuda: CUDA}
 FROM_DATA = (torch.tensor, torch.as_tensor, torch.asarray)
 """Constructors whose result is where their data are, if these are a tensor."""
 OWN_OPERATORS = ("aten", "prim", "prims")
@@ -147,7 +148,7 @@ class HostTensors:
         elif function is _Tensor.to:
             named = kwargs.get("device", kwargs.get("other"))
         if isinstance(named, torch.Tensor):
-            return self._where([named])
+            return CPU if named in self._pinned else CUDA
         if named is not None and _is_of_torch_itself():
             return self._where(operands)
         if named is not None:

@@ -66,6 +66,7 @@ def derive_target(targets: ModuleType, name: str, *, machine_code: bool = False,
         ("hashed", 1, "4*n"),
         ("exact_types", 1, "4*n"),
         ("drawn_from_a_seed", 1, "4*n"),
+        ("optimised", 1, "4*n**2"),
     ],
 )
 def test_every_launch_is_derived(targets: ModuleType, name: str, launches: int, reads: str) -> None:
@@ -90,6 +91,12 @@ def test_random_bytes_of_the_system_are_not_exact(targets: ModuleType) -> None:
     assert len({len(result.launches) for result in results}) == 1
     assert not any(result.exact for result in results)
     assert any("random numbers" in note for note in results[0].notes)
+
+
+def test_memory_handed_to_another_library_is_refused(targets: ModuleType) -> None:
+    """A fake tensor has none, and reading it ended the process."""
+    with pytest.raises(UsageError, match="to another library at host_code_targets"):
+        derive_target(targets, "handed_to_another_library")
 
 
 def test_a_negative_grid_is_an_error(targets: ModuleType) -> None:

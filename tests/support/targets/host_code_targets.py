@@ -586,6 +586,18 @@ def exact_types(n: int = 1000):
     return if_else(n, not kinds or type(made) is not type or not isinstance(made, type) or {torch.Tensor: 0}[type(x)])
 
 
+def handed_to_another_library(n: int = 1000):
+    return scale(torch.from_dlpack(ones(n)))
+
+
+def optimised(n: int = 16):
+    layer = nn.Linear(n, n).cuda()
+    optimiser = torch.optim.AdamW(layer.parameters())
+    layer(ones(n)).sum().backward()
+    optimiser.step()
+    return scale(layer.weight)
+
+
 def drawn_by_torch(n: int = 1000):
     return if_else(n, torch.rand(1).item() > 0.5)
 

@@ -89,6 +89,11 @@ def module(n: int = 64):
     return once(n, places == [False, True, False])
 
 
+def moved_by_keywords(n: int = 64):
+    layer = torch.nn.Linear(n, n).to(device="cuda", dtype=torch.bfloat16)
+    return copy(layer.weight) if torch.ones(n).to(layer.weight).is_cuda else None
+
+
 def gradient(n: int = 300):
     x = torch.ones(n, requires_grad=True)
     (x.cuda() * 2).cpu().sum().backward()
