@@ -9,10 +9,12 @@
 - Programmatic dependent launch (`gdc_wait`) is missing; with kernels in sequence it does nothing.
 - A float argument stays a Python float, which takes a tensor's type; compiled, it is a float32.
 - A tensor's `T` bypasses the builder, where operations are observed.
+- Methods of a tensor from Triton's mathematics (`x.exp()`) lack the interpreter's semantics.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +28,7 @@ from ioaware._monkeypatch import Patches
 from ioaware.tracing import scaled_dot
 
 interpreter: Any = _interpreter
+core: Any = tl.core
 Bits = NDArray[np.uint16]
 Handle = Any  # triton's TensorHandle: numpy data and a Triton dtype
 
@@ -38,6 +41,7 @@ def install_fixes(patches: Patches) -> None:
     builder = interpreter.interpreter_builder
     patches.set(tl.tensor, "__index__", _index)
     patches.set(tl.tensor, "T", property(_transposed))
+    _fix_methods(patches)
     _fix_casts(builder, patches)
     _fix_arithmetic(builder, patches)
     _fix_float_arguments(patches)
@@ -48,6 +52,18 @@ def install_fixes(patches: Patches) -> None:
         patches.set(builder, "get_bf16", lambda value: interpreter.TensorHandle(narrow(np.array([value])), tl.bfloat16))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     if not hasattr(builder, "create_descriptor_reduce"):
         patches.set(builder, "create_descriptor_reduce", _descriptor_reduce(builder))
+
+
+def _fix_methods(patches: Patches) -> None:
+    """Give `x.exp()` and its kind the interpreter's semantics, as `tl.exp(x)` has."""
+
+    def method(plain: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args, **kwargs: plain(*args, **{**kwargs, "_semantic": interpreter.interpreter_semantic})
+
+    for name, member in list(vars(tl.tensor).items()):
+        is_plain = inspect.isfunction(member) and not core.is_builtin(member)
+        if is_plain and "_semantic" in inspect.signature(member).parameters:
+            patches.set(tl.tensor, name, method(member))
 
 
 def _index(tensor: Any) -> int:

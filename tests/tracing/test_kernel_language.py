@@ -46,6 +46,22 @@ def test_operators_between_blocks_work_element_by_element() -> None:
 
 
 @triton.jit
+def methods_kernel(x, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    values = tl.load(x + at)
+    tl.store(out + at, values.exp())
+    tl.store(out + BLOCK + at, values.log2().floor())
+    tl.store(out + 2 * BLOCK + at, values.sqrt().ceil() + values.sum())
+
+
+def test_mathematics_as_methods_of_a_tensor() -> None:
+    x, out = torch.arange(1.0, 9.0), torch.zeros(3, 8)
+    with interpret_kernels():
+        methods_kernel[(1,)](x, out, BLOCK=8)
+    torch.testing.assert_close(out, torch.stack([x.exp(), x.log2().floor(), x.sqrt().ceil() + x.sum()]))
+
+
+@triton.jit
 def scalar_and_kernel(flags, out, n):
     count = 0
     for i in range(n):
