@@ -1,8 +1,8 @@
 """Replay the loads and stores of some SMs through their L1s.
 
-Programs run where the schedule puts them: slot s is on SM s modulo the number of SMs. Programs of one SM advance in lockstep
-by requested bytes, as in the model of the L2. The SMs that are replayed stand for the others. Stores are written through and
-leave their lines in the L1, as probes on an H200 show.
+The first programs are assigned to the SMs in order; each later one runs on any SM, as one is free. Programs of one SM advance
+in lockstep by requested bytes, as in the model of the L2. The SMs that are replayed stand for the others. Stores are written
+through and leave their lines in the L1, as probes on an H200 show.
 """
 
 from __future__ import annotations
@@ -61,19 +61,24 @@ def l1_reads(
 ) -> L1Reads | None:
     """Replay the accesses of a launch; `through` says which are loads through the L1.
 
-    `storage` numbers the memory of the arguments. None where one SM has more events than can be replayed.
+    `storage` numbers the memory of the arguments. Where one SM has too many events, some of its waves are replayed, evenly
+    spread. None where one wave has too many.
     """
     if not any(through[one.touch] for one in executions):
         return L1Reads(0, 0)
-    sm_of = programs.slot % sms
+    sm_of = programs.sms(sms)
     used = np.unique(sm_of)
     total = sum(_count(touches[one.touch], one) for one in executions if _takes_part(touches[one.touch], through[one.touch]))
     if total == 0:
         return L1Reads(0, 0)
-    if total > MAX_EVENTS * used.size:
-        return None
     chosen = _spread(used, max(1, int(used.size * MAX_EVENTS / total)))
     kept = np.isin(sm_of, chosen)
+    if total > MAX_EVENTS * used.size:
+        waves = np.unique(programs.wave)
+        some = int(waves.size * MAX_EVENTS * used.size / total)
+        if not some:
+            return None
+        kept &= np.isin(programs.wave, _spread(waves, some))
     found: list[tuple[int, ReferenceStream]] = []
     for one in executions:
         if _takes_part(touches[one.touch], through[one.touch]):
@@ -102,7 +107,7 @@ def _count(touch: Touch, one: Executions) -> int:
 
 
 def _spread(used: Numbers, count: int) -> Numbers:
-    """Return so many of the SMs, evenly spread."""
+    """Return so many of the SMs or waves, evenly spread."""
     return used if count >= used.size else used[np.linspace(0, used.size - 1, count).astype(np.int64)]
 
 

@@ -59,10 +59,27 @@ class Schedule:
 
         Programs go to whatever SM is free: a hash of the program's number stands for chance.
         """
-        mixed = programs.astype(np.uint64) + np.uint64(1)
-        for shift, factor in zip((30, 27), MIXERS, strict=True):
-            mixed = (mixed ^ (mixed >> np.uint64(shift))) * factor
-        return (np.uint64(1) << (mixed >> np.uint64(63))).astype(np.int64)
+        return (np.uint64(1) << (_mixed(programs) >> np.uint64(63))).astype(np.int64)
+
+    def sms(self, count: int) -> Numbers:
+        """Return the SM of each program, of so many.
+
+        The first wave is assigned in order. A later program goes to whatever SM is free: an order of its wave by a hash stands
+        for chance.
+        """
+        place = self.slot.copy()
+        later = np.flatnonzero(self.wave > 0)
+        order = later[np.lexsort((_mixed(later), self.wave[later]))]
+        place[order] = self.slot[later[np.lexsort((later, self.wave[later]))]]
+        return place % count
+
+
+def _mixed(programs: Numbers) -> NDArray[np.uint64]:
+    """Return a hash of 64 bits of the numbers of programs."""
+    mixed = programs.astype(np.uint64) + np.uint64(1)
+    for shift, factor in zip((30, 27), MIXERS, strict=True):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * factor
+    return mixed
 
 
 def schedule(durations: Times, slots: int, delays: Times | None = None) -> Schedule:

@@ -60,3 +60,12 @@ def test_equal_rates_are_the_plain_schedule() -> None:
     durations = np.array([5.0, 1.0, 3.0, 4.0, 2.0, 2.0])
     plain, aged = schedule(durations, 2), schedule_by_age(durations, 2, AgedSm(2, 1.0))
     assert aged.start == pytest.approx(plain.start)
+
+
+def test_programs_of_later_waves_go_to_any_sm() -> None:
+    """Each wave has every SM as often, and only the first is assigned in order."""
+    found = schedule(np.full(36, 1.0), 12).sms(4).reshape(3, 12)
+    assert (found[0] == np.arange(12) % 4).all()
+    assert all((np.bincount(wave) == 3).all() for wave in found)
+    assert (found[1] != found[0]).any()
+    assert (found[2] != found[1]).any()

@@ -25,7 +25,7 @@ def cause(one: Comparison, counted: Launch, predicted: PredictedLaunch) -> str:
     if one.family.startswith("torch_"):
         return _of_torch(one, requested)
     if counted.local_bytes:
-        return "register spills, which are not in the IR"
+        return "register spills: the first predictions leave them out, later ones take them from machine code"
     if predicted.read_range[1] is None or predicted.read_range[1] > 20 * max(predicted.hbm_read_bytes, 1):
         return "addresses or trip counts depend on data: only a range is predicted"
     if one.place.startswith("requested reads"):
