@@ -15,6 +15,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 from sympy import Symbol
+from torch.utils._sympy.functions import FloorDiv, Mod
 
 from ioaware.analysis.formulas.exact_ratio import Number
 from ioaware.analysis.formulas.printing import show
@@ -95,6 +96,16 @@ def _text(holds: Any) -> str:
         left, right = (show(side) for side in cast("tuple[Any, Any]", expr.args))
         return f"{left} {'==' if isinstance(expr, sympy.Eq) else '!='} {right}"
     return show(expr)
+
+
+def as_remainder(holds: Any) -> Any:
+    """Return `n // d * d == n` as `n % d == 0`, and anything else unchanged."""
+    for value, product in (holds.args, holds.args[::-1]) if holds.func is sympy.Eq else ():
+        for floor in product.atoms(FloorDiv):
+            divisor = floor.args[1]
+            if floor.args[0] == value and divisor.is_Integer and product == divisor * floor:
+                return _sympy.Eq(Mod(value, divisor), 0, evaluate=False)
+    return holds
 
 
 def _as_multiple(relation: Any) -> Any:

@@ -26,7 +26,7 @@ from ioaware._monkeypatch import Patches
 from ioaware.analysis.formulas.functions import positive_symbols
 from ioaware.errors import UsageError
 from ioaware.symints.guard_range import SMALLEST, holds_always, holds_for_large_sizes, value_at
-from ioaware.symints.guards import Condition
+from ioaware.symints.guards import Condition, as_remainder
 from ioaware.symints.powers_of_two import BitLength, recognise_powers_of_two
 from ioaware.symints.to_sympy import OpaqueExpressionError, plain
 from ioaware.symints.without_dynamo import NamedSource, light_shape_env
@@ -224,7 +224,7 @@ class Symbols:
         if not expr.free_symbols:
             return outcome
         is_branch = outcome in (sympy.true, sympy.false)
-        holds: Any = sympy.Not(expr) if outcome == sympy.false else expr
+        holds: Any = as_remainder(sympy.Not(expr) if outcome == sympy.false else expr)
         if is_branch and holds in self.implicit:
             return outcome
         where, inside_torch = user_line()

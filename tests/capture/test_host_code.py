@@ -93,6 +93,15 @@ def test_random_bytes_of_the_system_are_not_exact(targets: ModuleType) -> None:
     assert any("random numbers" in note for note in results[0].notes)
 
 
+def test_an_exact_quotient_is_a_condition(targets: ModuleType) -> None:
+    """It is no number: the quotient times the divisor is the size itself."""
+    result = derive_target(targets, "in_heads")
+    assert result.exact
+    assert result.requested is not None
+    assert result.requested.read_formula == "4*n"
+    assert any("n % 4 == 0" in note for note in result.notes)
+
+
 def test_memory_handed_to_another_library_is_refused(targets: ModuleType) -> None:
     """A fake tensor has none, and reading it ended the process."""
     with pytest.raises(UsageError, match="to another library at host_code_targets"):

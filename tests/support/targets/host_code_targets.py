@@ -598,6 +598,13 @@ def optimised(n: int = 16):
     return scale(layer.weight)
 
 
+def in_heads(n: int = 1000):
+    size = n // 4
+    if size * 4 != n:
+        return None
+    return scale(ones(n))
+
+
 def drawn_by_torch(n: int = 1000):
     return if_else(n, torch.rand(1).item() > 0.5)
 
