@@ -51,6 +51,7 @@ jit: Any = _jit
 compiler: Any = _compiler
 
 _no_modes: Any = _dispatch._disable_current_modes  # pyright: ignore[reportPrivateUsage]
+DEFAULT_WARPS = 4
 COMPILER_OF_KERNELS: Any = _code_generator
 """Module that is imported before any patch.
 
@@ -188,7 +189,7 @@ class _Session:
         shape = tuple(map(int, sizes))
         notes, self.notes = self.notes, ()
         around = self.around(kernel.fn.__name__, shape, notes, bound.arguments)
-        with _without_warnings(), self._translation(), around, self._language():
+        with _without_warnings(), self._translation(), around, self._language(kwargs.get("num_warps") or DEFAULT_WARPS):
             values = {
                 name: _constant(value) if _is_constexpr(signature.parameters[name]) else self._argument(kernel, name, value)
                 for name, value in bound.arguments.items()
@@ -262,10 +263,10 @@ class _Session:
             return converted(value)
 
     @contextmanager
-    def _language(self) -> Generator[None]:
+    def _language(self, num_warps: int) -> Generator[None]:
         """Patch Triton's language to work on numpy arrays.
 
-        Device functions become callable.
+        Device functions become callable. `num_warps` is what a kernel sees of its launch.
         """
         scope = interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
         try:
@@ -279,6 +280,8 @@ class _Session:
                 install_libdevice(patches)
                 install_reductions(patches, self.function)
                 patches.set(tl, "range", loop_range)
+                patches.set(tl.extra.cuda, "num_warps", lambda: num_warps)
+                patches.set(tl.extra.cuda, "num_threads", lambda: 32 * num_warps)
                 # The interpreter checks every operation for integer overflow and drops the outcome unless debugging.
                 builder = interpreter.interpreter_builder
                 patches.set(builder, "options", replace(builder.options, sanitize_overflow=False))

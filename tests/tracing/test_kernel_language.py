@@ -62,6 +62,20 @@ def test_mathematics_as_methods_of_a_tensor() -> None:
 
 
 @triton.jit
+def threads_kernel(out):
+    at = tl.arange(0, 32 * tl.extra.cuda.num_warps())
+    tl.store(out + at, tl.full([tl.extra.cuda.num_threads()], 1, tl.int32))
+
+
+@pytest.mark.parametrize(("options", "threads"), [({}, 128), ({"num_warps": 8}, 256)])
+def test_threads_of_the_launch(options: dict[str, int], threads: int) -> None:
+    out = torch.zeros(512, dtype=torch.int32)
+    with interpret_kernels():
+        threads_kernel[(1,)](out, **options)
+    assert out.sum() == threads
+
+
+@triton.jit
 def scalar_and_kernel(flags, out, n):
     count = 0
     for i in range(n):
