@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from ioaware.errors import IoawareError
 from tests.support import ROOT
 
 PUBLIC = {name: kind for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, IoawareError)}
+ERRORS = {*PUBLIC, "BaselineError", "ReadsDataError", "SweepInterruptedError"}
 EXIT_CODES = {
     "IoawareError": 70, "UsageError": 2, "NoKernelError": 2, "InconclusiveError": 3, "MachineError": 5,
     "DataError": 6, "WriteError": 5,
@@ -48,9 +51,36 @@ def test_the_package_raises_each_error(raised: list[tuple[str, str, ast.Call]]) 
 
 
 def test_each_error_says_what_to_do_next(raised: list[tuple[str, str, ast.Call]]) -> None:
-    ours = {*PUBLIC, "BaselineError", "ReadsDataError", "SweepInterruptedError"}
-    silent = [where for where, name, call in raised if name in ours and len(call.args) + len(call.keywords) < 2]
+    silent = [where for where, name, call in raised if name in ERRORS and len(call.args) + len(call.keywords) < 2]
     assert silent == []
+
+
+def _template(part: ast.expr) -> str:
+    """Return a text with `{}` for each value in it; a variable as its name."""
+    match part:
+        case ast.Constant(value=value):
+            return str(value)
+        case ast.JoinedStr(values=values):
+            return "".join(_template(one) if isinstance(one, ast.Constant) else "{}" for one in values)
+        case _:
+            return ast.unparse(part)
+
+
+RECORDED = Path(__file__).with_name("error_messages.txt")
+"""Every message of the package: what is wrong, then what to do next."""
+
+
+def test_every_message_is_as_recorded(raised: list[tuple[str, str, ast.Call]]) -> None:
+    """Record anew with IOAWARE_RECORD=1, and read the diff as a user would."""
+    found = [
+        f"{where.partition(':')[0]} {name}\n" + "".join(f"  {_template(part)}\n" for part in call.args)
+        for where, name, call in raised
+        if name in ERRORS
+    ]
+    text = "\n".join(sorted(found))
+    if os.environ.get("IOAWARE_RECORD") == "1":
+        RECORDED.write_text(text, encoding="utf-8")
+    assert text == RECORDED.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

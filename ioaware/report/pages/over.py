@@ -169,7 +169,9 @@ def moved_at(derived: Derived, name: str, value: int, term: Count | None, bound:
     """
     fixed = specialised(derived).get(name, value)
     if fixed != value:
-        raise UsageError(f"{derived.target} is another kernel there than at {name} = {fixed:,}")
+        raise UsageError(
+            f"{derived.target} is another kernel there than at {name} = {fixed:,}", f"Derive it at {name} = {value}."
+        )
     counts = derived.evaluate(**({name: value} if name in (derived.symbols or {}) else {}))
     point = {**derived.values, name: value}
     return Moved(

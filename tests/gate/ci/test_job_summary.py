@@ -23,6 +23,7 @@ PLAIN = re.compile(r"[A-Za-z0-9 ,()+=%.;\x80-\U0010ffff-]*")
 
 def test_a_hundred_thousand_rows_fit() -> None:
     rows = [("WORSE" if number < 90_000 else "SAME", f"test_{number}", "|" * 20) for number in range(100_000)]
+    assert MOST_BYTES == 900 * 1024
     text = summary("Traffic", ["line"], Table(("verdict", "test", "why"), rows, 90_000))
     shown = text.count("\n| WORSE ")
     assert MOST_BYTES - 1000 < len(text.encode()) <= MOST_BYTES

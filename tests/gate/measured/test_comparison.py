@@ -162,6 +162,11 @@ def test_incomparable_points_never_pass(change: dict[str, Any]) -> None:
         assert found.verdict.exit_code in (1, 3)
 
 
+def test_the_machine_is_gpu_software_and_clock_policy() -> None:
+    policy = {"max_sm_clock_mhz", "max_memory_clock_mhz", "application_sm_clock_mhz", "power_limit_mw"}
+    assert {"gpu", "driver", "triton", "torch", "cuda"} | policy == set(SAME_MACHINE)
+
+
 def test_another_device_on_request() -> None:
     other = replace(base(), environment={**ENVIRONMENT, "gpu": "NVIDIA B200"})
     assert one(base(), other).bytes_reason == "gpu is NVIDIA H200 and NVIDIA B200"
