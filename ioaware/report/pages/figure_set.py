@@ -61,7 +61,8 @@ def side_by_side(found: Findings) -> BarFigure:
     if found.lower_bound_bytes is not None and found.lower_bound_bytes != found.compulsory_bytes:
         bars.append(Bar("lower bound on requested", found.lower_bound_bytes, bytes_text(found.lower_bound_bytes), "neutral"))
     caption = "Requested bytes pass between the L2 and the SMs. What the L2 does not hold passes to HBM. "
-    caption += "The whisker is the range over what is unknown of the L2. " if found.simulated else ""
+    unknown = "the L2" if found.hbm_bytes is not None else "the data"
+    caption += f"The whisker is the range over what is unknown of {unknown}. " if found.simulated else ""
     caption += f"Not simulated: {found.why_not_simulated}. " if found.why_not_simulated else ""
     caption += "A dash stands for a number that depends on data." if any(bar.value is None for bar in bars) else ""
     return BarFigure("bytes", "Bytes, side by side", caption.strip(), tuple(bars))

@@ -32,7 +32,7 @@ from ioaware.simulation.simulation_result import Simulated
 from ioaware.targets.target import Target
 
 DERIVED_SECONDS = 20.0
-"""CPU time for derivations at other values of the parameters."""
+"""Time for derivations at other values of the parameters."""
 SIMULATED_SECONDS = 40.0
 """CPU time for the simulated HBM bytes along all given ranges."""
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from time import process_time
+from time import monotonic
 
 from ioaware.analysis.formulas.evaluate import OutsideFormulaError
 from ioaware.derivation.derived import Derived
 from ioaware.display.time_limit import within
-from ioaware.errors import UsageError
+from ioaware.errors import IoawareError, UsageError
 from ioaware.report.pages.over import Curve, Moved, moved_at
+
+SLOW = 0.25
+"""Share of the time after which a derivation is slow."""
 
 
 def with_pieces(
@@ -21,36 +24,41 @@ def with_pieces(
 ) -> Curve:
     """Return the curve with points of derivations at its values that were left out.
 
-    From `own` outwards on both sides, up to a value that no derivation holds at. It ends when so many seconds of CPU time are
-    used.
+    From `own` downwards, then upwards, up to a value that no derivation holds at. It ends when so many seconds are used, and a
+    side ends after a slow derivation: the compiler takes longer with each power of two.
     """
-    end = process_time() + seconds
+    end = monotonic() + seconds
+    late = False
     pieces: list[Derived] = []
     found: dict[int, Moved] = {}
 
     def points(values: Iterable[int]) -> None:
+        nonlocal late
+        slow = False
         for value in values:
             point = _point(pieces, one.span.name, value, bound)
             if point is None:
-                piece = within(max(end - process_time(), 0.001), lambda value=value: _derived(derive_at, value))
+                start = monotonic()
+                late = late or slow or start >= end
+                piece = None if slow or start >= end else within(seconds, lambda value=value: _derived(derive_at, value))
                 if piece is None or (point := _point([piece], one.span.name, value, bound)) is None:
                     return
                 pieces.append(piece)
+                slow = monotonic() - start > seconds * SLOW
             found[value] = point
 
-    points(sorted(value for value in one.left_out if value > own))
     points(sorted((value for value in one.left_out if value < own), reverse=True))
-    if not found:
-        return one
+    points(sorted(value for value in one.left_out if value > own))
     every = sorted((*one.points, *found.values()), key=lambda point: point.value)
     left_out = tuple(value for value in one.left_out if value not in found)
-    return replace(one, points=tuple(every), left_out=left_out, pieces=1 + len(pieces))
+    why = f"to derive it there takes too long, {seconds:.0f} s are allowed" if late else one.why
+    return replace(one, points=tuple(every), left_out=left_out, why=why, pieces=1 + len(pieces))
 
 
 def _derived(derive_at: Callable[[int], Derived], value: int) -> Derived | None:
     try:
         return derive_at(value)
-    except UsageError:
+    except IoawareError:
         return None
 
 
