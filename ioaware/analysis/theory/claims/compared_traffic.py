@@ -39,26 +39,28 @@ def request_rows(part: str, seen: Observation) -> Iterator[Comparison]:
 def answered_rows(part: str, needs: Sequence[Need], evidence: Evidence) -> list[Comparison]:
     """Compare every needed run with its prediction.
 
-    A run that is missing or failed has no numbers.
+    A run that is missing, failed or not exact has no numbers.
     """
     rows: list[Comparison] = []
     for wanted in needs:
         seen = evidence.at(wanted)
-        expected, observed = (seen.predicted.requested, seen.observed.requested) if seen else (None, None)
+        exact = seen is not None and seen.observed.exact
+        expected, observed = (seen.predicted.requested, seen.observed.requested) if seen and exact else (None, None)
         rows += traffic_rows(part, str(wanted), expected, observed)
     return rows
 
 
 def judge_traced(part: str, needs: Sequence[Need], evidence: Evidence) -> tuple[list[Part], list[Comparison]]:
-    """Check that the traced reads and writes of each case are the exact counts.
+    """Check that each case's traced or derived traffic is the exact counts.
 
     Return the parts and every row.
     """
     parts: list[Part] = []
     rows: list[Comparison] = []
-    for target in dict.fromkeys(wanted.target for wanted in needs):
-        own = answered_rows(part, [wanted for wanted in needs if wanted.target == target], evidence)
-        parts.append(judge_comparisons(part, f"{target}: traced reads and writes are the exact counts", own, unit="bytes"))
+    for source, target in dict.fromkeys((wanted.source, wanted.target) for wanted in needs):
+        own = answered_rows(part, [one for one in needs if (one.source, one.target) == (source, target)], evidence)
+        says = f"{target}: {source}d reads and writes are the exact counts"
+        parts.append(judge_comparisons(part, says, own, unit="bytes"))
         rows += own
     return parts, rows
 

@@ -29,6 +29,11 @@ def need(source: Source, target: str, **params: ParamValue) -> Need:
     return Need(source, target, tuple(sorted(params.items())))
 
 
+def derived(*targets: str, **params: ParamValue) -> tuple[Need, ...]:
+    """Return derivations of cases at one size, which may be larger than a trace's."""
+    return tuple(need("derive", target, **params) for target in targets)
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     """A source's result at a point, theory's prediction, and symbol values.

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.theory.claims.asymptotics import exact_exponents, judge_constants, judge_lower_bound
 from ioaware.analysis.theory.claims.claim import Claim, Comparison, Exponent, Part, conclude, judge_bounds, judge_comparisons
-from ioaware.analysis.theory.claims.compared_traffic import MEASURED_TOLERANCE, answered_rows, request_rows
-from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation
+from ioaware.analysis.theory.claims.compared_traffic import MEASURED_TOLERANCE, answered_rows, judge_traced, request_rows
+from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation, derived
 from ioaware.analysis.theory.claims.exponents import fit_exponents, fittable
 from ioaware.analysis.theory.claims.hardware import l1_savings_bytes, matches_algorithm, spills
 from ioaware.analysis.theory.claims.hbm_regimes import judge_hbm
@@ -50,12 +50,15 @@ NOTES: tuple[str, ...] = (
 )
 
 
+_DERIVED = derived(*ATTENTION, seq_len=4096)
+
+
 def points() -> tuple[Need, ...]:
     """Return the runs that the theorem is judged on.
 
     Recorded measurements join them where available.
     """
-    return every_need()
+    return (*every_need(), *_DERIVED)
 
 
 def judge(evidence: Evidence) -> Claim:
@@ -65,6 +68,7 @@ def judge(evidence: Evidence) -> Claim:
         judge_comparisons("a", f"{target}: traced reads and writes are the exact counts", rows, unit="bytes")
         for target, rows in traced.items()
     ]
+    parts += judge_traced("a", _DERIVED, evidence)[0]
     counted = (seen for seen in evidence.measured(*ATTENTION) if seen.requested_bytes is not None)  # others hold times alone
     measurements = list(counted)
     spilled = [seen for seen in measurements if spills(seen)]

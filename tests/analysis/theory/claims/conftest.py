@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from ioaware.analysis.theory.claims import theorem2
 from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation
-from ioaware.analysis.theory.claims.traced_points import every_need
 from ioaware.result import Check, ParamValue, Result, Source
 from ioaware.sweep.claim_evidence import observe
 from ioaware.sweep.points import make_point
@@ -24,7 +24,7 @@ def perfect(source: Source, target: str, **params: ParamValue) -> Observation:
 @pytest.fixture(scope="session")
 def evidence() -> Evidence:
     """Return traces and predictions for all claims, without measurements."""
-    return Evidence({need: perfect(need.source, need.target, **dict(need.params)) for need in every_need()})
+    return Evidence({need: perfect(need.source, need.target, **dict(need.params)) for need in theorem2.points()})
 
 
 @pytest.fixture(scope="session")

@@ -64,10 +64,22 @@ def test_other_bytes_than_counted_fail(altered: Callable[..., Evidence], change:
     claim = theorem2.judge(altered("flash1", lambda seen: scale_bytes(seen, **change)))
     assert claim.verdict == "fails"
     assert parts(claim, "a") == {
-        "standard: traced reads and writes are the exact counts": "holds",
-        "flash1: traced reads and writes are the exact counts": "fails",
-        "flash2: traced reads and writes are the exact counts": "holds",
+        f"{target}: {found} reads and writes are the exact counts": "fails" if target == "flash1" else "holds"
+        for target in ("standard", "flash1", "flash2")
+        for found in ("traced", "derived")
     }
+
+
+@pytest.mark.parametrize(("change", "verdict"), [({"reads": 1.0001}, "fails"), (None, "inconclusive")])
+def test_derivations_are_judged_and_count_only_if_exact(
+    altered: Callable[..., Evidence], change: dict[str, float] | None, verdict: str
+) -> None:
+    def derived(seen: Observation) -> Observation:
+        if seen.observed.source != "derive":
+            return seen
+        return scale_bytes(seen, **change) if change else replace(seen, observed=replace(seen.observed, exact=False))
+
+    assert theorem2.judge(altered("flash1", derived)).verdict == verdict
 
 
 def test_bytes_moved_by_atomics_count(altered: Callable[..., Evidence]):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.theory.claims.claim import Claim, Comparison, Part, conclude, judge_bounds, judge_comparisons
 from ioaware.analysis.theory.claims.compared_traffic import judge_measured, judge_traced
-from ioaware.analysis.theory.claims.evidence import Evidence, Need, need
+from ioaware.analysis.theory.claims.evidence import Evidence, Need, derived, need
 from ioaware.analysis.theory.claims.exponents import fit_exponents
 from ioaware.analysis.theory.claims.io.orders import (
     BACKWARD_ORDERS,
@@ -42,14 +42,17 @@ _TRACED = (
 )
 
 
+_DERIVED = derived("small_cache_bwd", seq_len=4096)
+
+
 def points() -> tuple[Need, ...]:
     """Return runs of the kernels in square tiles."""
-    return _TRACED
+    return (*_TRACED, *_DERIVED)
 
 
 def judge(evidence: Evidence) -> Claim:
     """Return the verdict on closed forms, the lower bound and traces."""
-    parts, rows = judge_traced("a", _TRACED, evidence)
+    parts, rows = judge_traced("a", points(), evidence)
     parts += [
         *judge_measured("a", ("small_cache_bwd",), evidence),
         *_judge_upper(),

@@ -12,7 +12,7 @@ import numpy as np
 
 from ioaware.analysis.theory.claims.claim import Claim, Comparison, Part, conclude, judge_comparisons
 from ioaware.analysis.theory.claims.compared_traffic import judge_measured, judge_traced
-from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation, need
+from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation, derived, need
 
 NAME = "gqa"
 STATEMENT = (
@@ -48,9 +48,12 @@ UNGROUPED = tuple(need("trace", "flash2", **shape) for shape in _SHAPES)
 GROUPED = tuple(need("trace", target, **shape) for target in ("gqa", "gqa_packed") for shape in _GROUPED)
 
 
+_DERIVED = derived("gqa", "gqa_packed", heads=32, kv_heads=8, seq_len=4096)
+
+
 def points() -> tuple[Need, ...]:
     """Return runs with several heads and batches, grouped heads unpacked and packed."""
-    return (*UNGROUPED, *GROUPED)
+    return (*UNGROUPED, *GROUPED, *_DERIVED)
 
 
 def judge(evidence: Evidence) -> Claim:

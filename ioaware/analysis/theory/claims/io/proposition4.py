@@ -12,7 +12,7 @@ import numpy as np
 
 from ioaware.analysis.theory.claims.claim import Claim, Comparison, Part, conclude, judge_bounds, judge_comparisons
 from ioaware.analysis.theory.claims.compared_traffic import judge_traced
-from ioaware.analysis.theory.claims.evidence import Evidence, Need, need
+from ioaware.analysis.theory.claims.evidence import Evidence, Need, derived, need
 from ioaware.analysis.theory.claims.exponents import fit_exponents
 from ioaware.analysis.theory.counts import block_sparse, flash1
 
@@ -79,14 +79,17 @@ class Mask(NamedTuple):
         return " ".join(f"{name}={value}" for name, value in self.values.items() if name != "N_k")
 
 
+_DERIVED = derived("block_sparse", seq_len=4096)
+
+
 def points() -> tuple[Need, ...]:
     """Return runs of Algorithm 5."""
-    return _TRACED
+    return (*_TRACED, *_DERIVED)
 
 
 def judge(evidence: Evidence) -> Claim:
     """Return the verdict on walks over the mask, closed forms and traces."""
-    parts, traced = judge_traced("a", _TRACED, evidence)
+    parts, traced = judge_traced("a", points(), evidence)
     walked = _walked()
     full = _full()
     parts += [

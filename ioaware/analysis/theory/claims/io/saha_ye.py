@@ -11,7 +11,7 @@ from functools import cache
 from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.theory.claims.claim import Claim, Comparison, Part, conclude, judge_bounds, judge_comparisons
 from ioaware.analysis.theory.claims.compared_traffic import judge_measured, judge_traced
-from ioaware.analysis.theory.claims.evidence import Evidence, Need, need
+from ioaware.analysis.theory.claims.evidence import Evidence, Need, derived, need
 from ioaware.analysis.theory.claims.io.orders import (
     FORWARD_ORDERS,
     HEAD_DIMS,
@@ -46,14 +46,17 @@ _TRACED = (
 )
 
 
+_DERIVED = derived("square_tiling", seq_len=4096)
+
+
 def points() -> tuple[Need, ...]:
     """Return runs of the tiled kernel."""
-    return _TRACED
+    return (*_TRACED, *_DERIVED)
 
 
 def judge(evidence: Evidence) -> Claim:
     """Return the verdict on closed forms, bounds and traces of the tiled kernel."""
-    traced, rows = judge_traced("a", _TRACED, evidence)
+    traced, rows = judge_traced("a", points(), evidence)
     parts = [
         *traced,
         *judge_measured("a", ("square_tiling",), evidence),

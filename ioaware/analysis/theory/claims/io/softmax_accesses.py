@@ -12,7 +12,7 @@ import numpy as np
 
 from ioaware.analysis.theory.claims.claim import Claim, Comparison, Part, conclude, judge_comparisons
 from ioaware.analysis.theory.claims.compared_traffic import judge_measured, judge_traced, written
-from ioaware.analysis.theory.claims.evidence import Evidence, Need, need
+from ioaware.analysis.theory.claims.evidence import Evidence, Need, derived, need
 from ioaware.analysis.theory.claims.numerics.attention import Matrix, softmax
 from ioaware.result import BYTES_HOLD
 
@@ -54,12 +54,13 @@ _SHAPES = ({"rows": 3, "cols": 70, "dtype": "float32"}, {"rows": 2, "cols": 96, 
 
 
 def points() -> tuple[Need, ...]:
-    """Return runs of every form, rows in several chunks."""
-    return tuple(
+    """Return runs of every form in several chunks, and derivations of each."""
+    traced = tuple(
         need("trace", name, **shape, **({} if name.endswith("one_read") else {"block_n": 32}))
         for name in ACCESSES
         for shape in _SHAPES
     )
+    return (*traced, *derived(*ACCESSES))
 
 
 def judge(evidence: Evidence) -> Claim:
@@ -68,7 +69,9 @@ def judge(evidence: Evidence) -> Claim:
     multiples = list(_multiples(evidence))
     parts += [
         judge_comparisons(
-            "b", "traced reads and writes are whole multiples of G: 5+3, 4+2, 4+2, 3+1, 2+1, 1+1; backward 4+1, 2+1", multiples
+            "b",
+            "traced and derived reads and writes are whole multiples of G: 5+3, 4+2, 4+2, 3+1, 2+1, 1+1; backward 4+1, 2+1",
+            multiples,
         ),
         *judge_measured("c", WHOLE_SECTORS, evidence),
         *_judge_notes(),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.theory.claims.claim import Claim, Comparison, Exponent, Part, conclude, judge_bounds, judge_comparisons
 from ioaware.analysis.theory.claims.compared_traffic import judge_measured, judge_traced
-from ioaware.analysis.theory.claims.evidence import Evidence, Need, need
+from ioaware.analysis.theory.claims.evidence import Evidence, Need, derived, need
 from ioaware.analysis.theory.claims.exponents import fit_exponents
 from ioaware.analysis.theory.claims.io.orders import (
     HEAD_DIMS,
@@ -49,9 +49,12 @@ They are 20 N^2 d^2 / M with the paper's B_c.
 """
 
 
+_DERIVED = derived(*TARGETS, seq_len=4096)
+
+
 def points() -> tuple[Need, ...]:
     """Return runs of the four kernels, and a series of Algorithm 4 in N and in M."""
-    return (*_grid(), *(wanted for needs in _series().values() for wanted in needs))
+    return (*_grid(), *_DERIVED, *(wanted for needs in _series().values() for wanted in needs))
 
 
 def _grid() -> tuple[Need, ...]:
@@ -71,7 +74,7 @@ def _series() -> dict[str, tuple[Need, ...]]:
 
 def judge(evidence: Evidence) -> Claim:
     """Return the verdict on traces and closed forms."""
-    parts, rows = judge_traced("a", _grid(), evidence)
+    parts, rows = judge_traced("a", (*_grid(), *_DERIVED), evidence)
     parts += [_judge_theta(), _judge_constant(), *_judge_standard(), _judge_scarce()]
     parts += judge_measured("a", ("standard_bwd", "flash1_bwd", "flash2_bwd"), evidence)
     exponents = [*_exact_exponents(), *_traced_exponents(evidence)]
