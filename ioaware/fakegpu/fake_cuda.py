@@ -27,6 +27,7 @@ from ioaware._monkeypatch import Patches, unpatched
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autocast import autocast_on_cpu
 from ioaware.fakegpu.cubin import resources
+from ioaware.fakegpu.host_caller import is_library
 from ioaware.fakegpu.host_tensors import CPU, CUDA, HostTensors, host_work
 
 # NVIDIA H200. SMs and L2 bytes are those that its driver reports. Shared memory, registers and threads are those of compute
@@ -109,6 +110,7 @@ def cuda_on_cpu(host_tensors: HostTensors | None = None, stand_in: StandIn | Non
             if hasattr(torch.cuda, name):
                 patches.set(torch.cuda, name, value)
         patches.set(_Tensor, "record_stream", _always(None))  # its stream is not torch's
+        _replace_storages(host_tensors, patches)
         if host_tensors:
             _follow_unseen(host_tensors, patches)
         for name, value in _torch_accelerator().items():
@@ -164,6 +166,7 @@ PLACES: dict[Any, tuple[Any, Any]] = {
     _Tensor.device.__get__: (CUDA, CPU),
     _Tensor.get_device: (CUDA.index, -1),
 }
+PLAIN_STORAGE: dict[str, Any] = {name: getattr(torch.UntypedStorage, name) for name in ("device", "is_cuda")}
 SAME_TENSOR = frozenset({_Tensor.cuda, _Tensor.pin_memory})
 
 
@@ -205,6 +208,24 @@ def _redirected(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
         named["device"] = named.get("device") or CPU
     convert = _named_on_cpu if func is _Tensor.to else on_cpu
     return func(*map(convert, args), **named)
+
+
+def _replace_storages(host_tensors: HostTensors | None, patches: Patches) -> None:
+    """Let the memory of a tensor be on the GPU too, to host code."""
+
+    def answering(name: str, on_gpu: Any, on_host: Any) -> property:
+        def answer(storage: Any) -> Any:
+            asks = sys._getframe(1).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
+            memory = getattr(storage, "_untyped_storage", storage)
+            if is_library(asks):
+                return PLAIN_STORAGE[name].__get__(memory)
+            return on_host if host_tensors and host_tensors.asked_storage(memory) else on_gpu
+
+        return property(answer)
+
+    for kind in (torch.UntypedStorage, torch.TypedStorage):
+        patches.set(kind, "device", answering("device", CUDA, CPU))
+        patches.set(kind, "is_cuda", answering("is_cuda", on_gpu=True, on_host=False))
 
 
 def _follow_unseen(host_tensors: HostTensors, patches: Patches) -> None:

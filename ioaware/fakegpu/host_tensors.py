@@ -81,6 +81,10 @@ class HostTensors:
         self.mattered |= tensor in self._pinned
         return tensor in self._pinned
 
+    def asked_storage(self, storage: Any) -> bool:
+        """Return whether memory is the host's, to host code that asks for it."""
+        return any(self.asked(tensor) for tensor in list(self._pinned) if _in(tensor, storage))
+
     def is_pinned(self, tensor: Any) -> bool:
         """Return whether a tensor is in pinned memory of the host."""
         return self._pinned.get(tensor, False)
@@ -202,5 +206,8 @@ def _copy(tensor: Any, *, to_host: bool) -> Any:
 
 def _share(one: Any, other: Any) -> bool:
     """Return whether two tensors are in the same memory."""
-    storages = [tensor.untyped_storage()._cdata for tensor in (one, other) if tensor.layout == torch.strided]
-    return len(storages) == 2 and storages[0] == storages[1]
+    return other.layout == torch.strided and _in(one, other.untyped_storage())
+
+
+def _in(tensor: Any, storage: Any) -> bool:
+    return tensor.layout == torch.strided and tensor.untyped_storage()._cdata == storage._cdata

@@ -29,7 +29,7 @@ def both(targets: ModuleType, name: str) -> tuple[Result, Result]:
     "name",
     [
         *("made_without_a_device", "moved_to_the_gpu", "copied_back", "pinned", "default_device", "made_from_another"),
-        *("mixed", "module", "moved_by_keywords", "gradient", "refused_by_triton"),
+        *("mixed", "module", "moved_by_keywords", "memory", "gradient", "refused_by_triton"),
     ],
 )
 def test_launches_that_depend_on_where_a_tensor_is(targets: ModuleType, name: str) -> None:

@@ -94,6 +94,12 @@ def moved_by_keywords(n: int = 64):
     return copy(layer.weight) if torch.ones(n).to(layer.weight).is_cuda else None
 
 
+def memory(n: int = 300):
+    x, host = torch.ones(n, device="cuda"), torch.ones(n)
+    on_gpu = x.untyped_storage().device.type == "cuda" and x[1:].storage().is_cuda
+    return once(n, on_gpu and not host.untyped_storage().is_cuda and host.storage().device == torch.device("cpu"))
+
+
 def gradient(n: int = 300):
     x = torch.ones(n, requires_grad=True)
     (x.cuda() * 2).cpu().sum().backward()
