@@ -61,14 +61,22 @@ class SequenceResult:
 
 
 def run(
-    plans: Sequence[LaunchPlan], sizes: Sequence[int], capacity_bytes: int, model: L2Model, *, cold: bool, ranges: bool = True
+    plans: Sequence[LaunchPlan],
+    replays: Sequence[Replay],
+    sizes: Sequence[int],
+    capacity_bytes: int,
+    model: L2Model,
+    *,
+    cold: bool,
+    ranges: bool = True,
 ) -> SequenceResult:
     """Replay launches on storages of these sizes in bytes; `ranges` adds the variants.
+
+    `replays` are those of the `plans` without skew.
 
     `cold` empties the L2 before each launch and does not count what a launch leaves dirty. Otherwise all lines that are dirty
     after the last launch count as its writes.
     """
-    replays = [one.replay(0.0) for one in plans]
     storage = [one.storage for one in plans]
     layouts = choose_layouts(replays, storage, sizes, capacity_bytes)
     streams = _sampled_streams(replays, storage, layouts, sizes)

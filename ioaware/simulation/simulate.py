@@ -79,8 +79,11 @@ def simulate(
     derived, sizes = derivation.derived, list[int]()
     launches = _launches(derivation, machine, gpu, sizes)
     try:
+        replays = [one.plan.replay(0.0) for one in launches]
+        _check_bounds(launches, replays, derived)
         done = run(
             [one.plan for one in launches],
+            replays,
             sizes,
             machine.level("l2").capacity_bytes,
             machine.l2_model,
@@ -293,14 +296,7 @@ def _widen_ranges(
     its own.
     """
     known, values = one.traffic.accesses[access.number], derived.values
-    bytes_ = known.bytes.evaluate(values) if known.bytes.symbols <= values.keys() else None
-    if bytes_ is None:
-        missing = ", ".join(sorted(known.bytes.symbols - values.keys()))
-        raise UsageError(
-            f"{derived.target} cannot be bounded: {one.launch.kernel} depends on {missing}",
-            f"Give it a value, as in -p '{missing.split(', ')[0]}=0'.",
-        )
-    lanes = int(bytes_) // known.element_bytes  # pyright: ignore[reportArgumentType]
+    lanes = _requested_bytes(access, one.traffic, one.launch, derived) // known.element_bytes
     most = lanes * max(SECTOR_BYTES, known.element_bytes)
     sectors = known.sectors
     if sectors is not None and known.sectors_exact and sectors.symbols <= values.keys():
@@ -310,6 +306,27 @@ def _widen_ranges(
     if access.kind != "read":
         write = (write[0], None if write[1] is None else write[1] + most)
     return read, write
+
+
+def _check_bounds(launches: Sequence[_PlannedLaunch], replays: Sequence[Replay], derived: Derived) -> None:
+    """Raise `UsageError` for an access without a bound."""
+    for one, replayed in zip(launches, replays, strict=True):
+        for access in replayed.data_dependent:
+            _requested_bytes(access, one.traffic, one.launch, derived)
+
+
+def _requested_bytes(access: DataDependentAccess, kernel: KernelTraffic, launch: Launch, derived: Derived) -> int:
+    """Return the most bytes that an access requests.
+
+    Raises `UsageError` where data decide them.
+    """
+    bytes_, values = kernel.accesses[access.number].bytes, derived.values
+    if missing := ", ".join(sorted(bytes_.symbols - values.keys())):
+        raise UsageError(
+            f"{derived.target} cannot be bounded: {launch.kernel} depends on {missing}",
+            f"Give it a value, as in -p '{missing.split(', ')[0]}=0'.",
+        )
+    return int(bytes_.evaluate(values))  # pyright: ignore[reportArgumentType]
 
 
 def _result(

@@ -208,3 +208,23 @@ def test_the_large_forward_is_replayed_in_seconds() -> None:
     finally:
         sequence.launch_touches = original
     assert 0 < max(counted) < 10_000
+
+
+def test_what_has_no_bound_is_refused_before_the_caches_are_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "labels.py"
+    path.write_text(
+        "import torch, triton, triton.language as tl\n\n"
+        "@triton.jit\ndef chosen(x, labels, y, BLOCK: tl.constexpr):\n"
+        "    label = tl.load(labels + tl.program_id(0))\n"
+        "    lanes = tl.arange(0, BLOCK)\n"
+        "    if label > 0:\n"
+        "        tl.store(y + label * BLOCK + lanes, tl.load(x + lanes, mask=lanes < label * label))\n\n"
+        "def work(rows=64, device='cuda'):\n"
+        "    labels = torch.empty(rows, dtype=torch.int64, device=device)\n"
+        "    x, y = torch.empty(1024, device=device), torch.empty(rows, 1024, device=device)\n"
+        "    chosen[(rows,)](x, labels, y, BLOCK=1024)\n"
+        "    return y\n"
+    )
+    monkeypatch.setattr("ioaware.simulation.simulate.run", lambda *_, **__: pytest.fail("the caches are replayed"))
+    with pytest.raises(UsageError, match="cannot be bounded: chosen depends on"):
+        ioaware.simulate(f"{path}:work", machine="H200")
