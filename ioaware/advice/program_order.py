@@ -78,7 +78,7 @@ def tile_digests(found: Replay) -> Words:
 def _replayed(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Replay:
     touches, programs = launch_touches(launch, values, gpu)
     known = frozenset(touch.target.argument for touch in touches)
-    found = replay(launch.name, touches, programs, 1, known=known)  # one after another: no two are merged
+    found = replay(launch.name, touches, programs, 1, known=known, whole_sectors=False)  # one after another: no two are merged
     if found.data_dependent:
         raise ValueError(found.data_dependent[0].why)
     return found

@@ -87,6 +87,7 @@ def replay(
     aged: AgedSm | None = None,
     spills: LaunchSpills | None = None,
     skew: float = 0.0,
+    whole_sectors: bool = True,
 ) -> Replay:
     """Place the programs of a launch on `slots`.
 
@@ -94,7 +95,8 @@ def replay(
 
     `known` are the arguments whose memory is known. `concurrent`: the kernel is warp-specialised. `aged`: each SM serves
     the oldest of its programs first. `spills` finds its spilled registers. `skew` delays the first programs evenly, the
-    last by that share of the longest program's duration. Raises `ValueError` for a launch that is too large.
+    last by that share of the longest program's duration. Accesses of less than a sector are those of `whole_sectors`, as the
+    caches move them. Raises `ValueError` for a launch that is too large.
     """
     placed: list[Touch] = []
     numbers: list[int] = []
@@ -121,7 +123,7 @@ def replay(
         order = schedule(timeline.durations, slots, delays)
     found: list[list[ReferenceStream]] = [[] for _ in placed]
     for one in timeline.executions:
-        found[one.touch] += reference_streams(placed[one.touch], one, order)
+        found[one.touch] += reference_streams(placed[one.touch], one, order, whole_sectors=whole_sectors)
     local = spills.of(placed, timeline.executions, timeline.durations.size, indices) if spills else None
     moved = list(local_streams(local, order, timeline.durations)) if local else []
     return Replay(

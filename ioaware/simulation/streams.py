@@ -71,20 +71,23 @@ class ReferenceStream:
         return self.schedule.times(self.program[row], self.work[row] + later)
 
 
-def reference_streams(touch: Touch, found: Executions, programs: Schedule, *, apart: bool = False) -> list[ReferenceStream]:
+def reference_streams(
+    touch: Touch, found: Executions, programs: Schedule, *, apart: bool = False, whole_sectors: bool = True
+) -> list[ReferenceStream]:
     """Return the executions of an access by shape. Raises `ValueError` for too many.
 
-    Programs that access the same addresses at the same time are merged, unless `apart`.
+    Programs that access the same addresses at the same time are merged, unless `apart`. Pieces of less than a sector are
+    widened to `whole_sectors`.
     """
-    rows = _Rows(touch, found, programs, apart=apart)
+    rows = _Rows(touch, found, programs, apart=apart, whole_sectors=whole_sectors)
     return rows.dense() or ([] if apart else rows.grouped()) or list(rows.expanded())
 
 
 class _Rows:
     """Rows of one `Executions`; those with equal addresses and times are merged."""
 
-    def __init__(self, touch: Touch, found: Executions, programs: Schedule, *, apart: bool) -> None:
-        self.touch = touch
+    def __init__(self, touch: Touch, found: Executions, programs: Schedule, *, apart: bool, whole_sectors: bool) -> None:
+        self.touch, self.whole_sectors = touch, whole_sectors
         self.loop = found.loop.index.key if found.loop else None
         self.parts = address(touch, self.loop)
         self.lanes = lane_values(touch)
@@ -284,7 +287,7 @@ class _Rows:
 
         More than its elements is moved then: whole sectors.
         """
-        return any(part.run < SECTOR_BYTES for part in self._template(columns))
+        return self.whole_sectors and any(part.run < SECTOR_BYTES for part in self._template(columns))
 
     def _template(self, columns: Mapping[str, Numbers], residue: Numbers | None = None) -> tuple[Rectangle, ...]:
         """Return the rectangles that one execution accesses, relative to its start.

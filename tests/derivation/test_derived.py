@@ -102,7 +102,7 @@ def test_the_gate_compares_bytes(result: Derived) -> None:
     """Both versions have the same upper bounds, and not the same bytes."""
     old, new = (row_of(one.to_dict(), "here") for one in (result, result_of("unchanged")))
     assert difference(old, new).verdict is Verdict.WORSE
-    assert recorded(result).texts == {"reads": "792", "writes": "132"}
+    assert recorded(result).texts == {"reads": "792", "writes": "132", "torch_reads": "1600", "torch_writes": "2400"}
     work = work_of(result)
     assert work.admits({"n": 100})
     assert not work.admits({"n": 99})

@@ -25,6 +25,7 @@ def both(targets: ModuleType, name: str) -> tuple[Result, Result]:
     return derive(target, target.resolve({}), machine_code=False), trace(target, {})
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
 @pytest.mark.parametrize(
     "name",
     [
