@@ -119,7 +119,7 @@ SLOW: tuple[tuple[str, str | None], ...] = (
     (r"tests/test_documents.py::test_a_command_prints_what_is_shown\[docs/context-parallel.*--gpus 4", None),
     (r"tests/cli/test_report_verb.py::test_(several_launches|commands_beside_figures)", None),
     (r"tests/cli/test_endings.py::test_a_termination_is_no_exit", None),
-    (r"tests/simulation/test_l1.py::test_a_launch_that_loads_nothing", None),
+    (r"tests/simulation/l1/test_l1_replay.py::test_a_launch_that_loads_nothing", None),
     (r"tests/scripts/test_predict_recorded.py::test_every_point_is_tried", None),
     (
         r"tests/gate/untrusted/test_trials.py::test_(contents_alternate|a_reference_(runs_in|with_other))",

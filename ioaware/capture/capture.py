@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from triton.backends.compiler import GPUTarget
 
-from ioaware.capture.host_runner import HostRun, HostRunner, at_values
+from ioaware.capture.host_run import HostRun, at_values
+from ioaware.capture.host_runner import HostRunner
 from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.capture.validity import Validity, validity
 from ioaware.compilation.execution.program_values import RANDOM, Moved

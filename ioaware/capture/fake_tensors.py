@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
 from ioaware._monkeypatch import Patches
-from ioaware.fakegpu.fake_cuda import on_cpu
+from ioaware.fakegpu.cuda_functions import on_cpu
 from ioaware.fakegpu.storages import OperatorMode
 from ioaware.symints.symbols import ReadsDataError, user_line
 

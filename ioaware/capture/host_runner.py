@@ -6,14 +6,11 @@ It runs with fake tensors and symbolic integers.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from dataclasses import dataclass, field
 from typing import Any
 
-import sympy
 import torch
-from sympy import Expr
 from triton.backends.compiler import GPUTarget
 
 from ioaware.capture.data_reads import NUMPY_REFUSED, PROBES, DataReads, RandomMarks, StorageMarks, recording, replaying
@@ -25,6 +22,7 @@ from ioaware.capture.fake_tensors import (
     symbolic_initialisers,
 )
 from ioaware.capture.fingerprint import fingerprint
+from ioaware.capture.host_run import HostRun, at_values, launches_of
 from ioaware.capture.host_state import HostState
 from ioaware.capture.index_data import IndexData
 from ioaware.capture.interceptor import Interceptor
@@ -32,7 +30,6 @@ from ioaware.capture.real_types import real_types
 from ioaware.capture.symbolic_minmax import symbolic_minmax
 from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.case import Work
-from ioaware.compilation.execution.program_values import Moved
 from ioaware.compilation.launch_traffic import kernel_traffic
 from ioaware.compilation.launches import (
     CapturedLaunch,
@@ -40,18 +37,18 @@ from ioaware.compilation.launches import (
     Event,
     agree,
     tensor_of,
-    without_storage_numbers,
 )
 from ioaware.errors import IoawareError, UsageError
 from ioaware.fakegpu.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.custom_ops import CudaImplementations
-from ioaware.fakegpu.fake_cuda import StandIn, cuda_on_cpu
+from ioaware.fakegpu.fake_cuda import cuda_on_cpu
 from ioaware.fakegpu.host_clock import seeded_host_clock
 from ioaware.fakegpu.host_process import seeded_host_process
 from ioaware.fakegpu.host_random import seeded_host_random
 from ioaware.fakegpu.host_tensors import HostTensors
+from ioaware.fakegpu.stand_in import StandIn
 from ioaware.fakegpu.torch_settings import torch_settings_restored
-from ioaware.symints.symbols import Decision, ReadsDataError, Symbols, cheap_simplify
+from ioaware.symints.symbols import ReadsDataError, Symbols, cheap_simplify
 from ioaware.symints.without_dynamo import without_torch_compile
 from ioaware.targets.loading import failing_line, first_line
 from ioaware.targets.target import Target, work_of
@@ -64,46 +61,6 @@ SYMBOLIC_NUMBERS = ("SymFloat", "SymInt", "SymBool")
 
 DATA_DEPENDENT = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode")
 """Exceptions with which torch refuses to read a fake tensor."""
-
-
-@dataclass
-class HostRun:
-    """One run of the host function."""
-
-    symbols: Symbols
-    events: list[Event] = field(default_factory=list[Event])
-    notes: tuple[str, ...] = ()
-    returned: frozenset[int] = frozenset()
-    error: Exception | None = None
-    moved: dict[int, Moved | str] = field(default_factory=dict[int, Moved | str])
-    """Bytes of launches with index tensors of host code, by number of the launch.
-
-    Host code built these tensors, and a plain run has the bytes.
-    """
-    chance: str = ""
-    """What host code used that differs from run to run, as random numbers.
-
-    Empty for neither.
-    """
-    may_differ: bool = False
-    """Whether a GPU may run other kernels."""
-
-    @property
-    def pinned(self) -> dict[str, str]:
-        """Parameters that this run needed as integers, with the reason."""
-        reasons: dict[str, str] = {}
-        for decision in self.symbols.decisions.values():
-            if decision.pins:
-                for name in sorted(decision.names):
-                    reasons.setdefault(name, decision.reason)
-        # A parameter that is 1 ran as 2 and may have taken another branch: pin those first and run again.
-        substituted = {name: reason for name, reason in reasons.items() if self.symbols.runs_at_substitute(name)}
-        return substituted or reasons
-
-    @property
-    def equality(self) -> Decision | None:
-        """First decision that makes two parameters equal."""
-        return next((decision for decision in self.symbols.decisions.values() if decision.equals), None)
 
 
 class HostRunner:
@@ -187,7 +144,7 @@ class HostRunner:
         plain = there.run(SymbolicParams({}))
         if plain.error is not None:
             return False
-        return agree(_launches(events), _launches(plain.events), at_values(point))
+        return agree(launches_of(events), launches_of(plain.events), at_values(point))
 
     @property
     def invented_reads(self) -> tuple[str, ...]:
@@ -225,7 +182,7 @@ class HostRunner:
                     work.run()
         finally:
             self._state.restore()
-        self._reads, self._recorded = reads, _launches(events)
+        self._reads, self._recorded = reads, launches_of(events)
 
     def run(self, symbolic: SymbolicParams) -> HostRun:
         """Run with these parameters symbolic.
@@ -336,7 +293,7 @@ class HostRunner:
         run = self.run(SymbolicParams({}))
         if run.error is None and self._reads.kernel_floats:
             self._probe_kernel_floats(run)
-        if run.error is None and not agree(_launches(run.events), self._recorded, at_values({})):
+        if run.error is None and not agree(launches_of(run.events), self._recorded, at_values({})):
             run.may_differ = True
             run.notes += (f"{self.name} makes other launches on real tensors, of which it reads data: trace it",)
         return run
@@ -380,21 +337,6 @@ class HostRunner:
         return UsageError(
             f"{self.name} raised {type(error).__name__}{where}: {first_line(error)}", "The function must run by itself first."
         )
-
-
-def _launches(events: Iterable[Event]) -> list[Event]:
-    """Return the launches of a run, to be compared with those of another."""
-    return [without_storage_numbers(event) for event in events if isinstance(event, CapturedLaunch)]
-
-
-def at_values(values: Mapping[str, int]) -> Callable[[Expr], Expr]:
-    """Return a function that substitutes these values for symbols."""
-
-    def substituted(expr: Expr) -> Expr:
-        formula: Any = expr
-        return formula.xreplace({symbol: sympy.Integer(values[str(symbol)]) for symbol in formula.free_symbols})
-
-    return substituted
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

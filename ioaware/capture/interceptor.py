@@ -44,8 +44,7 @@ from ioaware.fakegpu.autotuning import (
     patch_autotuners,
     run_one_configuration,
 )
-from ioaware.fakegpu.fake_cuda import CUDA
-from ioaware.fakegpu.host_tensors import ASK_FOR_HOST_CODE, CPU, HostTensors
+from ioaware.fakegpu.host_tensors import ASK_FOR_HOST_CODE, CPU, CUDA, HostTensors
 from ioaware.fakegpu.storages import strided_tensors
 from ioaware.symints.symbols import Symbols, bit_length, symbolic_hash, user_line
 

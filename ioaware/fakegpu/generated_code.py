@@ -23,7 +23,7 @@ import torch
 from triton.runtime import autotuner as _autotuner
 
 from ioaware._monkeypatch import Patches
-from ioaware.fakegpu.fake_cuda import CUDA
+from ioaware.fakegpu.host_tensors import CUDA
 
 _torch: Any = torch
 native: Any = _torch._C

@@ -11,7 +11,7 @@ from typing import Any
 
 from ioaware.result import Result
 from ioaware.simulation.cache import Reason
-from ioaware.simulation.l1_replay import L1Reads
+from ioaware.simulation.l1.l1_replay import L1Reads
 from ioaware.simulation.regimes import Regime
 
 Range = tuple[int, int | None]

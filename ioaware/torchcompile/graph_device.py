@@ -15,7 +15,7 @@ import torch.utils._pytree as _pytree
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ioaware.errors import UsageError
-from ioaware.fakegpu.fake_cuda import CUDA
+from ioaware.fakegpu.host_tensors import CUDA
 
 pytree: Any = _pytree
 ONLY_ON_THE_CPU = ("mkldnn", "onednn", "quantized", "_cpu.")

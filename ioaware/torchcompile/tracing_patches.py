@@ -20,7 +20,9 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch._subclasses.meta_utils import MetaTensorDescriber
 
 from ioaware._monkeypatch import Patches
-from ioaware.fakegpu.fake_cuda import CAPABILITY, CUDA, StandIn, on_cpu
+from ioaware.fakegpu.cuda_functions import on_cpu
+from ioaware.fakegpu.host_tensors import CUDA
+from ioaware.fakegpu.stand_in import CAPABILITY, StandIn
 
 graph: Any = _graph
 

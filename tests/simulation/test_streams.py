@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 import ioaware
-from ioaware.simulation import l1_replay, streams
+from ioaware.simulation import streams
 from ioaware.simulation.addresses.address_blocks import Rectangle
 from ioaware.simulation.addresses.shapes import Shapes, distinct_shapes
+from ioaware.simulation.l1 import l1_replay
 
 SWEEPS = """
 import torch, triton, triton.language as tl

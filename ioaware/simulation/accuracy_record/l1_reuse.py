@@ -18,7 +18,7 @@ from ioaware.result import Launch, Result
 from ioaware.simulation.accuracy import PredictedLaunch, point_key
 from ioaware.simulation.accuracy_record.steady_state import is_steady
 from ioaware.simulation.accuracy_record.torch_attention import backend_of
-from ioaware.simulation.l1_replay import L1Reads
+from ioaware.simulation.l1.l1_replay import L1Reads
 from ioaware.simulation.predictions import RECORDED, read_lines, write_lines
 
 L1_ANSWERS = RECORDED / "l1" / "h200-reuse.jsonl"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.machine.occupancy import LANES, Occupancy
-from ioaware.simulation.l1 import L1Shape
+from ioaware.simulation.l1.l1_shape import L1Shape
 from ioaware.simulation.spills.local_memory import LocalMemory, local_memory
 from ioaware.simulation.spills.machine_trace import MachineTrace, machine_trace
 from ioaware.simulation.spills.refill_misses import L1Sharing

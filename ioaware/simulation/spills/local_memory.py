@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ioaware.simulation.l1 import LINE_BYTES
+from ioaware.simulation.l1.l1_shape import LINE_BYTES
 from ioaware.simulation.spills.execution_order import execution_order, times_run
 from ioaware.simulation.spills.machine_trace import WORD_BYTES, MachineTrace, words_of
 from ioaware.simulation.spills.refill_misses import L1Sharing, refill_misses

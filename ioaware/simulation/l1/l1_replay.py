@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.simulation.addresses.address_blocks import Masks, Rectangle, masks
-from ioaware.simulation.l1 import LINE_SECTORS, MAX_CHUNK_SECTORS, L1Shape, lines_of, previous, reuse_distances
+from ioaware.simulation.l1.l1_shape import LINE_SECTORS, MAX_CHUNK_SECTORS, L1Shape, lines_of, previous, reuse_distances
 from ioaware.simulation.schedule import Schedule
 from ioaware.simulation.streams import Numbers, ReferenceStream, Times, reference_streams, unrolled
 from ioaware.simulation.timeline import Executions

@@ -12,8 +12,8 @@ import pytest
 
 import ioaware
 from ioaware.machine.model import L1_OF_H200
-from ioaware.simulation.l1 import LINE_BYTES, NEVER, L1Shape, lines_of, previous, reuse_distances
-from ioaware.simulation.l1_replay import known_sectors
+from ioaware.simulation.l1.l1_replay import known_sectors
+from ioaware.simulation.l1.l1_shape import LINE_BYTES, NEVER, L1Shape, lines_of, previous, reuse_distances
 
 
 def by_hand(chunks: list[int], lines: dict[int, int]) -> list[int]:

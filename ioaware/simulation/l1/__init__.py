@@ -1,0 +1,1 @@
+"""Model the L1 of each SM: which loads it serves."""
