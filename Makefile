@@ -23,8 +23,9 @@ report: venv
 test: venv
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
-test-all: venv
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+# The default tests, then the long ones: no test runs twice.
+test-all: test
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow $(PYTEST_ARGS)
 
 lint: venv
 	$(BIN)/ruff check .

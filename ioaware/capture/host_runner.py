@@ -40,13 +40,13 @@ from ioaware.compilation.launches import (
 )
 from ioaware.errors import IoawareError, UsageError
 from ioaware.fakegpu.aten_traffic import OperatorRecorder
+from ioaware.fakegpu.cuda_stand_in import StandIn
 from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.fake_cuda import cuda_on_cpu
 from ioaware.fakegpu.host_clock import seeded_host_clock
 from ioaware.fakegpu.host_process import seeded_host_process
 from ioaware.fakegpu.host_random import seeded_host_random
 from ioaware.fakegpu.host_tensors import HostTensors
-from ioaware.fakegpu.stand_in import StandIn
 from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.symints.symbols import ReadsDataError, Symbols, cheap_simplify
 from ioaware.symints.without_dynamo import without_torch_compile

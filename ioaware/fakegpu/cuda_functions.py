@@ -12,8 +12,8 @@ import torch
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
 from ioaware.fakegpu.cubin import resources
+from ioaware.fakegpu.cuda_stand_in import BLOCK_THREADS, CAPABILITY, MEMORY_BYTES, NAME, WARP, StandIn
 from ioaware.fakegpu.host_tensors import CPU, CUDA
-from ioaware.fakegpu.stand_in import BLOCK_THREADS, CAPABILITY, MEMORY_BYTES, NAME, WARP, StandIn
 
 Call = Callable[..., Any]
 

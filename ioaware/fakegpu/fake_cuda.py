@@ -32,9 +32,9 @@ from ioaware.fakegpu.cuda_functions import (
     torch_accelerator,
     torch_cuda,
 )
+from ioaware.fakegpu.cuda_stand_in import CUDA_VERSION, CUDNN_VERSION, StandIn
 from ioaware.fakegpu.host_caller import is_library
 from ioaware.fakegpu.host_tensors import CPU, CUDA, HostTensors, host_work
-from ioaware.fakegpu.stand_in import CUDA_VERSION, CUDNN_VERSION, StandIn
 
 
 @contextmanager

@@ -20,9 +20,9 @@ from torch.utils import _python_dispatch
 
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
+from ioaware.fakegpu.cuda_stand_in import StandIn
 from ioaware.fakegpu.fake_cuda import COMPILER
 from ioaware.fakegpu.generated_code import generated_code_runs, own_directory
-from ioaware.fakegpu.stand_in import StandIn
 from ioaware.targets.loading import first_line
 from ioaware.torchcompile.compiler_patches import compile_for_the_gpu
 from ioaware.torchcompile.tracing_patches import Phase, let_the_gpu_answer

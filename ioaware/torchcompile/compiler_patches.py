@@ -14,9 +14,9 @@ import torch.nn.functional as functional
 
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
+from ioaware.fakegpu.cuda_stand_in import StandIn
 from ioaware.fakegpu.generated_code import load_kernels_as_autotuners
 from ioaware.fakegpu.host_tensors import CPU, CUDA
-from ioaware.fakegpu.stand_in import StandIn
 from ioaware.torchcompile.attention_choice import ATTENTION, call_differences, graph_differences
 from ioaware.torchcompile.graph_device import move_to_gpu, on_gpu
 from ioaware.torchcompile.tracing_patches import Phase

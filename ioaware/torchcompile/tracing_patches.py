@@ -21,8 +21,8 @@ from torch._subclasses.meta_utils import MetaTensorDescriber
 
 from ioaware._monkeypatch import Patches
 from ioaware.fakegpu.cuda_functions import on_cpu
+from ioaware.fakegpu.cuda_stand_in import CAPABILITY, StandIn
 from ioaware.fakegpu.host_tensors import CUDA
-from ioaware.fakegpu.stand_in import CAPABILITY, StandIn
 
 graph: Any = _graph
 

@@ -21,12 +21,12 @@ from ioaware.environment import software_environment
 from ioaware.errors import IoawareError, NoKernelError, UsageError
 from ioaware.fakegpu.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.autotuning import chooses, no_choice_error
+from ioaware.fakegpu.cuda_stand_in import StandIn
 from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.fake_cuda import cuda_on_cpu
 from ioaware.fakegpu.host_clock import seeded_host_clock
 from ioaware.fakegpu.host_random import seeded_host_random
 from ioaware.fakegpu.host_tensors import HostTensors, all_on_gpu_note
-from ioaware.fakegpu.stand_in import StandIn
 from ioaware.fakegpu.storages import AllocationTracker
 from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.result import Check, Launch, ParamValue, Result, total
