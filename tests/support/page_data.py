@@ -21,7 +21,7 @@ def unpacked(data: dict[str, Any]) -> list[list[Any]]:
     for (cell, panel, name), (x, y, text) in runs:
         if isinstance(text, list):
             parts: list[Any] = text
-            whole = "; ".join(data["lines"][line] if isinstance(line, int) else line for line in parts)
+            whole = "".join(data["pieces"][piece] if isinstance(piece, int) else piece for piece in parts)
         else:
             whole = rows[text][5] if isinstance(text, int) else text
         rows.append([cell, panel, data["names"][name], x, y, whole])

@@ -5,6 +5,7 @@ The page offers them as CSV and JSON. Its script undoes what `packed` does.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from ioaware.report.svg.bars import BarFigure
 
 BETWEEN = "; "
 """What stands between the lines of a text."""
+_PIECE = re.compile(r".+?(?:[,;] |\Z)", re.DOTALL)
 
 
 def figure_data(shown: Shown) -> dict[str, Any]:
@@ -29,27 +31,32 @@ def figure_data(shown: Shown) -> dict[str, Any]:
 
 
 def packed(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a plot's data with each name of a series, text and line of a text once.
+    """Return a plot's data with each name of a series, text and piece of a text once.
 
     `runs` are the rows by series: cell, panel, number of the name, and lists of x, y and texts. A text that an earlier row has
-    is that row's number; another is a list of lines and of numbers of lines that several texts share.
+    is that row's number; another is a list of pieces and of numbers of `pieces`, which several texts share.
     """
     if data["kind"] == "bars":
         return data
     rows: list[list[Any]] = data["rows"]
     names = {name: number for number, name in enumerate(dict.fromkeys(row[2] for row in rows))}
-    uses = Counter(line for text in dict.fromkeys(row[-1] for row in rows) for line in text.split(BETWEEN))
-    lines = {line: number for number, line in enumerate(line for line, count in uses.items() if count > 1 and line)}
+    uses = Counter(piece for text in dict.fromkeys(row[-1] for row in rows) for piece in _pieces(text))
+    shared = {piece: number for number, piece in enumerate(piece for piece, count in uses.most_common() if count > 1)}
     first: dict[str, int] = {}
     runs: list[list[Any]] = []
     for number, (cell, panel, name, x, y, text) in enumerate(rows):
         if not number or rows[number - 1][:3] != [cell, panel, name]:
             runs.append([cell, panel, names[name], [], [], []])
         before = first.setdefault(text, number)
-        short: Any = [lines.get(line, line) for line in text.split(BETWEEN)] if text else ""
+        short: Any = [shared.get(piece, piece) for piece in _pieces(text)] or ""
         for column, value in zip(runs[-1][3:], (x, y, short if before == number or not text else before), strict=True):
             column.append(value)
-    return {name: data[name] for name in data if name != "rows"} | {"names": list(names), "lines": list(lines), "runs": runs}
+    return {name: data[name] for name in data if name != "rows"} | {"names": list(names), "pieces": list(shared), "runs": runs}
+
+
+def _pieces(text: str) -> list[str]:
+    """Return a text in pieces, each with the comma or semicolon that ends it."""
+    return _PIECE.findall(text)
 
 
 def _rows(figure: Figure) -> Iterator[list[Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -63,8 +63,12 @@ def text(words: str, x: float, y: float, anchor: str = "start", **attributes: At
 
 
 def path(points: Iterable[tuple[float, float]]) -> str:
-    """Return the `d` of a line through the points."""
-    return "M" + "L".join(f"{_short(x)},{_short(y)}" for x, y in points)
+    """Return the `d` of a line through the points.
+
+    Each point after the first is written as a step from the one before.
+    """
+    first, *others = list(_steps(points)) or [""]
+    return f"M{first}l{' '.join(others)}" if others else f"M{first}"
 
 
 def dots(points: Iterable[tuple[float, float]]) -> str:
@@ -72,7 +76,20 @@ def dots(points: Iterable[tuple[float, float]]) -> str:
 
     A round or square cap makes them marks that no zoom distorts.
     """
-    return "".join(dict.fromkeys(f"M{_short(x)},{_short(y)}h.01" for x, y in points))
+    return "".join(f"{'m' if number else 'M'}{step}h0" for number, step in enumerate(_steps(points, once=True)))
+
+
+def _steps(points: Iterable[tuple[float, float]], *, once: bool = False) -> Iterator[str]:
+    """Yield the first place, and the way to each next one.
+
+    Places are rounded to tenths of a pixel before, so that no error adds up. `once` leaves out places that came before.
+    """
+    places: Iterable[tuple[int, int]] = [(round(10 * x), round(10 * y)) for x, y in points]
+    left, top = 0, 0
+    for x, y in dict.fromkeys(places) if once else places:
+        across, down = _short((x - left) / 10), _short((y - top) / 10)
+        yield f"{across}{down}" if down.startswith("-") else f"{across},{down}"
+        left, top = x, y
 
 
 def _text(value: Attribute) -> str:

@@ -1,16 +1,16 @@
 "use strict";
 (() => {
   const figures = JSON.parse(document.getElementById("data").textContent);
-  // Names of series, texts and lines of texts are written once: see figure_data.py.
+  // Names of series, texts and pieces of texts are written once: see figure_data.py.
   Object.values(figures).filter((figure) => figure.names).forEach((figure) => {
     figure.rows = figure.runs.flatMap(([cell, panel, name, x, y, texts]) => x.map((_, at) => [cell, panel, figure.names[name], x[at], y[at], texts[at]]));
     figure.rows.forEach((row) => {
       const text = row[5];
-      row[5] = typeof text === "number" ? figure.rows[text][5] : text && text.map((line) => (typeof line === "number" ? figure.lines[line] : line)).join("; ");
+      row[5] = typeof text === "number" ? figure.rows[text][5] : text && text.map((piece) => (typeof piece === "number" ? figure.pieces[piece] : piece)).join("");
     });
     delete figure.runs;
     delete figure.names;
-    delete figure.lines;
+    delete figure.pieces;
   });
   const tip = document.getElementById("tip");
   const SVG = "http://www.w3.org/2000/svg";

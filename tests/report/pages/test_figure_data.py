@@ -21,11 +21,11 @@ def plot(*hover: str) -> Shown:
 
 
 def test_a_plot_comes_back() -> None:
-    shown = plot("kernel\n1 B", "kernel\n2 B", "", HOSTILE, HOSTILE + "\nkernel", "0", "; ;")
+    shown = plot("kernel\n1 B", "kernel\n2 B", "", HOSTILE, HOSTILE + "\nkernel", "0", "; ;", "a, b,c, ", ",")
     data = figure_data(shown)
     small = packed(data)
     assert unpacked(small) == data["rows"]
-    assert small["lines"].count("kernel") == 1
+    assert small["pieces"].count("kernel; ") == 1
     assert small["names"] == ["a", "b"]
     assert "rows" not in small
     assert [run[:3] for run in small["runs"]] == [[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 0, 0], [1, 0, 1]]

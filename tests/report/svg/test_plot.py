@@ -6,12 +6,14 @@ There is no style that the policy refuses.
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from xml.etree import ElementTree
+
+import pytest
 
 from ioaware.report.chart import Axis, Cell, Panel, Series
 from ioaware.report.svg.bars import Bar, BarFigure, draw_bars
-from ioaware.report.svg.elements import tiled
+from ioaware.report.svg.elements import dots, path, tiled
 from ioaware.report.svg.plot import CHARACTER, LEFT, NARROW, WIDE, draw_cell
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -32,9 +34,15 @@ def paths(svg: str, name: str) -> list[str]:
     return [one.get("d", "") for one in ElementTree.fromstring(svg).iter(f"{SVG}path") if name in one.get("class", "").split()]  # noqa: S314
 
 
+def places(d: str) -> list[tuple[float, float]]:
+    """Return the places of a path that goes from one to the next by steps."""
+    numbers = [float(number) for number in re.findall(r"-?[\d.]+", d)]
+    return list(zip(accumulate(numbers[::2]), accumulate(numbers[1::2]), strict=True))
+
+
 def test_a_straight_line_of_logarithms_is_straight() -> None:
     (drawn,) = paths(draw_cell(cell(line()), WIDE, "").svg, "line")
-    points = [tuple(map(float, pair.split(","))) for pair in drawn[1:].split("L")]
+    points = places(drawn)
     assert abs((points[0][0] + points[2][0]) / 2 - points[1][0]) < 0.02
     assert abs((points[0][1] + points[2][1]) / 2 - points[1][1]) < 0.02
     assert points[0][1] > points[2][1]  # more is higher
@@ -43,7 +51,18 @@ def test_a_straight_line_of_logarithms_is_straight() -> None:
 def test_marks_are_where_their_values_are() -> None:
     drawing = draw_cell(cell(line(), line(mark="measure", x=(4.0,), y=(10.0,))), WIDE, "").svg
     (curve,), (mark,) = paths(drawing, "line"), paths(drawing, "mark")
-    assert curve[1:].split("L")[1] == mark[1:].removesuffix("h.01")
+    assert places(curve)[1] == pytest.approx(places(mark.removesuffix("h0"))[0], abs=0.001)
+
+
+def test_steps_of_a_path_add_up() -> None:
+    points = [(x * 1.26, 50 - x * 1.17) for x in range(100)]
+    for (x, y), (left, top) in zip(places(path(points)), points, strict=True):
+        assert abs(x - left) < 0.0501
+        assert abs(y - top) < 0.0501
+
+
+def test_marks_of_one_place_are_one() -> None:
+    assert dots([(1.0, 2.0), (4.04, -1.0), (1.0, 2.01)]) == "M1,2h0m3-3h0"
 
 
 def test_a_narrow_cell_fits_its_width_and_leaves_out_names_at_the_ends() -> None:
@@ -117,5 +136,5 @@ def test_a_tag_keeps_off_the_names_at_the_ends() -> None:
         tagged = line(name="b", mark="path", x=(5.0, 16.0), y=(y, 100.0), tags=("N=512", ""))
         root = ElementTree.fromstring(draw_cell(cell(ends, tagged), WIDE, "").svg)  # noqa: S314
         (height,) = [float(one.get("y", "")) for one in root.iter(f"{SVG}text") if one.text == "N=512"]
-        mark = float(paths(draw_cell(cell(ends, tagged), WIDE, "").svg, "line")[1][1:].split("L")[0].split(",")[1])
+        _, mark = places(paths(draw_cell(cell(ends, tagged), WIDE, "").svg, "line")[1])[0]
         assert (height < 42 + mark) is above
