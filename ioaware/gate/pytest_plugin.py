@@ -19,6 +19,7 @@ from ioaware.gate.budgets import NAMES
 from ioaware.gate.ci.session_report import ATTACHED, SessionReport, TestCalls, properties
 from ioaware.gate.repository.gate_config import read_config
 from ioaware.gate.repository.ledger import LEDGER, Ledger, read_ledger, write_ledger
+from ioaware.gate.repository.ungated_files import may_have_gate
 from ioaware.gate.source_edit import Edit, write_edits
 from ioaware.gate.traffic_fixture import Traffic
 
@@ -48,6 +49,27 @@ class _Session:
         self._passed: set[str] = set()
         self._failed: set[str] = set()
         self._lines: list[str] = []
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, None]:
+        """Leave out a file that cannot be imported, where only gates run and it has none.
+
+        Why: a test that needs a GPU at import is no matter of traffic. A file that may have a gate stays an error.
+        """
+        outcome = yield
+        report: pytest.CollectReport = outcome.get_result()
+        if report.failed and self.config.getoption("--traffic-only") and self._ungated(collector):
+            report.outcome = "skipped"
+            report.longrepr = (str(collector.path), 0, "Skipped: cannot be imported, and has no gate")
+
+    def _ungated(self, collector: pytest.Collector) -> bool:
+        """Return whether no test of the ledger is in a file, and it names no gate."""
+        root = self.config.rootpath
+        if self.ledger is None or not isinstance(collector, pytest.File) or not collector.path.is_relative_to(root):
+            return False
+        named = {(root / test.partition("::")[0]).resolve() for test in self.ledger.tests}
+        plugins: list[str] = self.config.option.plugins
+        return collector.path.resolve() not in named and not may_have_gate(collector.path, root, plugins)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the tests that have passed, in the process that reports.
