@@ -5,7 +5,7 @@ It is the user's, or the first after pruning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,21 +137,31 @@ def run_one_configuration(
             f"{name} has no configuration with {dict(required)}",
             "Its configurations: " + "; ".join(map(format_config, everything)),
         )
-    refused = ""
+    refused: dict[str, list[str]] = {}
     try:
         for config in candidates:
             tuner.configs = [config]
-            add_note(f"{TUNED} {len(everything)} configurations; {verb} with {format_config(config)}{refused}")
+            add_note(f"{TUNED} {len(everything)} configurations; {verb} with {format_config(config)}{_passed_over(refused)}")
             try:
                 return plain(tuner, *args, **kwargs)
             except ConfigurationError as error:
-                refused += f"; {format_config(config)} is passed over: {error}"
+                refused.setdefault(str(error), []).append(format_config(config))
     finally:
         tuner.configs = everything
         tuner.nargs = None  # autograd copies a gradient to which another refers
     raise UsageError(
-        f"{name} runs with none of its {len(candidates)} configurations{refused}", "Give one that fits these arguments."
+        f"{name} runs with none of its {len(candidates)} configurations{_passed_over(refused)}",
+        "Give one that fits these arguments.",
     )
+
+
+def _passed_over(refused: Mapping[str, Sequence[str]]) -> str:
+    """Return the configurations that do not run, by reason, each with its first one."""
+    return "".join(f"; {first}{_others(len(rest))} passed over: {reason}" for reason, (first, *rest) in refused.items())
+
+
+def _others(count: int) -> str:
+    return f" and {count} {'other' if count == 1 else 'others'} are" if count else " is"
 
 
 def format_config(configuration: Any) -> str:

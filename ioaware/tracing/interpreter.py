@@ -211,7 +211,7 @@ class _Session:
         return {name: (self.space.address_of(tensor, name), tensor) for name, tensor in tensors.items()}
 
     def _programs(self, kernel: Any, values: dict[str, Any], shape: tuple[int, ...]) -> None:
-        builder, function = interpreter.interpreter_builder, self.function(kernel.fn)
+        builder, function = interpreter.interpreter_builder, self.function(kernel)
         width, height, depth = (*shape, 1, 1, 1)[:3]
         builder.set_grid_dim(width, height, depth)
         if self.progress:
@@ -272,7 +272,7 @@ class _Session:
         try:
             with Patches() as patches:
                 for kind in (jit.JITFunction, interpreter.InterpretedFunction):
-                    patches.set(kind, "__call__", lambda callee, *args, **kwargs: self.function(callee.fn)(*args, **kwargs))  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType, reportUnknownArgumentType]
+                    patches.set(kind, "__call__", lambda callee, *args, **kwargs: self.function(callee)(*args, **kwargs))  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType, reportUnknownArgumentType]
                 for name, member in list(tl.tensor.__dict__.items()):
                     if isinstance(member, jit.JITFunction):  # x.sum(axis): a plain function, so that Python binds x to it
                         patches.set(tl.tensor, name, _method(member))
@@ -290,10 +290,11 @@ class _Session:
         finally:
             scope.restore()
 
-    def function(self, source: Any) -> Callable[..., Any]:
+    def function(self, kernel: Any) -> Callable[..., Any]:
         """Return the rewritten form of a kernel or device function, built once per block."""
+        source = kernel.fn
         if source not in self.functions:
-            function, usage = rewrite(source, self.guard.new_loop, self.observer)
+            function, usage = rewrite(kernel, self.guard.new_loop, self.observer)
             self.usages += [usage] if usage is not None else []
             self.functions[source] = observed(function, self.observer) if self.observer else function
         return self.functions[source]

@@ -40,7 +40,7 @@ def install(patches: Patches, rewrite: Rewrite) -> None:
     scan_form: Any = patches.set(interpreter.ScanOps, "generic_scan", None)
 
     def reduce(operation: Any, operands: Sequence[Any]) -> Any:
-        combine = rewrite(operation.combine_fn.fn)
+        combine = rewrite(operation.combine_fn)
         try:
             with _no_branches():
                 return _reduce(operation, operands, combine)
@@ -48,7 +48,7 @@ def install(patches: Patches, rewrite: Rewrite) -> None:
             return reduce_form(operation, operands)
 
     def scan(operation: Any, operands: Sequence[Any]) -> Any:
-        combine = rewrite(operation.combine_fn.fn)
+        combine = rewrite(operation.combine_fn)
         try:
             with _no_branches():
                 return _scan(operation.axis, operands, combine)

@@ -302,6 +302,13 @@ def test_configurations_that_cannot_run_are_skipped(targets: ModuleType, name: s
     assert result.exact
 
 
+def test_configurations_that_fail_alike_are_named_once(targets: ModuleType) -> None:
+    with pytest.raises(UsageError) as refused:
+        derive_target(targets, "only_uncompilable_configurations", machine_code=True)
+    assert "num_stages=3 and 2 others are passed over: wrong_kernel does not compile" in str(refused.value)
+    assert str(refused.value).count("undefined_name") == 1
+
+
 def test_a_tensor_as_a_constant_is_derived_at_the_given_values_only(targets: ModuleType) -> None:
     result = derive_target(targets, "tensor_as_constant")
     assert (result.requested and result.requested.read_bytes, result.symbols) == (4000, {})

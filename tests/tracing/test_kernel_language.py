@@ -18,6 +18,7 @@ from triton.language.extra.cuda import libdevice as cuda_libdevice
 from triton.language.extra.cuda.libdevice import rsqrt as imported_rsqrt
 from triton.runtime.autotuner import Autotuner
 
+from ioaware.derivation.derive import derive
 from ioaware.result import Result
 from ioaware.targets.target import load_target
 from ioaware.tracing.byte_counter import ByteCounter, count_accesses
@@ -329,3 +330,39 @@ def test_a_subclass_of_the_autotuner_runs_one_configuration() -> None:
     assert [len(more) for more in notes] == [1, 1]
     assert "traced with BLOCK=64" in notes[0][0]
     assert Tuner.run is before
+
+
+def template_kernel(x, out, n, B: tl.constexpr):
+    raise NotImplementedError("its text is replaced")
+
+
+@triton.jit
+def twice(values):
+    return 2 * values
+
+
+REPLACEMENT = """def template_kernel(x, out, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    values = tl.load(x + at, mask=at < n)
+    tl.store(out + at, twice(values), mask=at < n)
+"""
+
+
+def replaced_source(n: int = 300, device: str = "cuda") -> torch.Tensor:
+    kernel = triton.jit(template_kernel)
+    kernel._unsafe_update_src(REPLACEMENT)
+    x = torch.arange(n, dtype=torch.float32, device=device)
+    out = torch.empty_like(x)
+    kernel[(triton.cdiv(n, 64),)](x, out, n, B=64)
+    return out
+
+
+def test_a_kernel_whose_text_is_replaced_runs_the_new_text() -> None:
+    """Libraries specialise kernels so; derive reads the new text too."""
+    with interpret_kernels():
+        assert torch.equal(replaced_source(device="cpu"), 2 * torch.arange(300.0))
+    target = load_target(replaced_source)
+    traced, derived = (run(target, {}).requested for run in (trace, derive))
+    assert traced is not None
+    assert derived is not None
+    assert (traced.read_bytes, traced.write_bytes) == (derived.read_bytes, derived.write_bytes) == (1200, 1200)

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from ioaware.tracing.byte_counter import HeldLoads
+from ioaware.tracing.source.loop_index import LoopRange
 
 Names = frozenset[str]
 
@@ -26,27 +27,30 @@ PURE = frozenset(
 )
 """Functions of Triton's language, and methods of its tensors, that write nothing."""
 EFFECTS = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Lambda)
-TEST, LOADS = "ioaware test", "ioaware loads"
-"""Names of `Usage.test` and `Usage.loads` in a rewritten function."""
+TEST, LOOP, LOADS = "ioaware test", "ioaware loop", "ioaware loads"
+"""Names of `Usage.test`, `Usage.loop` and `Usage.loads` in a rewritten function."""
 
 
 class Marks:
-    """A function in which `if` tests and assignments with loads have numbers."""
+    """A function whose tests, `for` loops and assignments with loads have numbers."""
 
     def __init__(self, function: ast.FunctionDef) -> None:
         self.function = copy.deepcopy(function)
         self.branches = {node: at for at, node in enumerate(_branches(self.function))}
+        self.loops = {node: at for at, node in enumerate(_loops(self.function))}
         self.assignments = {node: at for at, node in enumerate(_assignments(self.function))}
 
     @staticmethod
     def mark(function: ast.FunctionDef) -> Marks:
-        """Report each test and each assignment of a function to its `Usage`.
+        """Report each test, loop and assignment of a function to its `Usage`.
 
         The function is changed.
         """
         marks, assignments = Marks(function), list(_assignments(function))
         for at, branch in enumerate(_branches(function)):
             branch.test = _call(TEST, at, branch.test)
+        for at, loop in enumerate(_loops(function)):
+            loop.iter = _call(LOOP, at, loop.iter)
         _Wrapper({node: at for at, node in enumerate(assignments)}).visit(function)
         return marks
 
@@ -60,6 +64,7 @@ class Usage:
     def __init__(self, marks: Marks) -> None:
         self._marks = marks
         self._outcomes: dict[int, set[bool | None]] = {}
+        self._trips: dict[int, set[int | None]] = {}
         self._held: dict[int, HeldLoads] = {}
 
     def test(self, at: int, condition: Any) -> Any:
@@ -68,6 +73,11 @@ class Usage:
         self._outcomes.setdefault(at, set()).add(bool(condition) if is_python else None)
         return condition
 
+    def loop(self, at: int, iterated: Any) -> Any:
+        """Note the number of iterations; None where the compiler does not know it."""
+        self._trips.setdefault(at, set()).add(iterated.constant_trips if isinstance(iterated, LoopRange) else None)
+        return iterated
+
     def loads(self, at: int) -> AbstractContextManager[None]:
         """Return a context that holds the loads of an assignment back."""
         return self._held.setdefault(at, HeldLoads()).hold()
@@ -75,17 +85,22 @@ class Usage:
     def settle(self) -> None:
         """Count the loads that were held, but those of values that are never used."""
         if self._held:
-            dead = _Liveness(self._taken).dead(self._marks.function.body)
+            dead = _Liveness(self._taken, self._constant_trips).dead(self._marks.function.body)
             unused = {self._marks.assignments[statement] for statement in dead if statement in self._marks.assignments}
             for at, held in self._held.items():
                 if at not in unused:
                     held.count()
-        self._held, self._outcomes = {}, {}
+        self._held, self._outcomes, self._trips = {}, {}, {}
 
     def _taken(self, branch: ast.If) -> bool | None:
         """Return the outcome of a branch that the compiler decides, None for any other."""
         outcomes = self._outcomes.get(self._marks.branches[branch], set())
         return next(iter(outcomes)) if len(outcomes) == 1 else None
+
+    def _constant_trips(self, loop: ast.For) -> int | None:
+        """Return the number of iterations, None where the compiler does not know it."""
+        trips = self._trips.get(self._marks.loops[loop], set())
+        return next(iter(trips)) if len(trips) == 1 else None
 
 
 class _Wrapper(ast.NodeTransformer):
@@ -107,6 +122,10 @@ def _branches(function: ast.FunctionDef) -> Iterator[ast.If]:
     return (node for node in ast.walk(function) if isinstance(node, ast.If))
 
 
+def _loops(function: ast.FunctionDef) -> Iterator[ast.For]:
+    return (node for node in ast.walk(function) if isinstance(node, ast.For))
+
+
 def _assignments(function: ast.FunctionDef) -> Iterator[ast.stmt]:
     """Yield the assignments of loads whose value may turn out to be unused."""
     statements = (node for node in ast.walk(function) if isinstance(node, ast.stmt) and _assigned_name(node))
@@ -117,11 +136,14 @@ class _Liveness:
     """Names that are read later, before each statement.
 
     `_ends` are those after the loop around a statement, and at its next iteration. In a loop an unused assignment counts as a
-    read too: the compiler keeps a sum that only its own next iteration reads.
+    read too: the compiler keeps a sum that only its own next iteration reads. A loop of at most one iteration, as the compiler
+    knows, is no loop.
     """
 
-    def __init__(self, taken: Callable[[ast.If], bool | None]) -> None:
+    def __init__(self, taken: Callable[[ast.If], bool | None], constant_trips: Callable[[ast.For], int | None]) -> None:
         self._taken = taken
+        self._constant_trips = constant_trips
+        self._depth = 0
         self._dead: dict[ast.stmt, bool] = {}
         self._ends: list[tuple[Names, Names]] = []
 
@@ -142,9 +164,7 @@ class _Liveness:
                 return self._block(statement.body if taken else statement.orelse, after)
             return _reads(statement.test) | self._block(statement.body, after) | self._block(statement.orelse, after)
         if isinstance(statement, ast.For):
-            stored = _stored(statement.target)
-            head = self._loop(statement.body, self._block(statement.orelse, after), lambda inner: inner - stored)
-            return _reads(statement.iter) | head
+            return self._for(statement, self._block(statement.orelse, after))
         if isinstance(statement, ast.While):
             test = _reads(statement.test)
             return self._loop(statement.body, self._block(statement.orelse, after), lambda inner: inner | test) | test
@@ -154,14 +174,27 @@ class _Liveness:
             return self._ends[-1][isinstance(statement, ast.Continue)]
         return self._simple(statement, after)
 
+    def _for(self, loop: ast.For, after: Names) -> Names:
+        stored, trips = _stored(loop.target), self._constant_trips(loop)
+        if trips == 0:
+            return after
+        if trips == 1:
+            self._ends.append((after, after))
+            before = self._block(loop.body, after) - stored
+            self._ends.pop()
+            return before
+        return _reads(loop.iter) | self._loop(loop.body, after, lambda inner: inner - stored)
+
     def _loop(self, body: Sequence[ast.stmt], after: Names, entered: Callable[[Names], Names]) -> Names:
         """Return the names that are read from the head of a loop on."""
         head = after
+        self._depth += 1
         while True:
             self._ends.append((after, head))
             more = head | entered(self._block(body, head))
             self._ends.pop()
             if more == head:
+                self._depth -= 1
                 return head
             head = more
 
@@ -171,7 +204,7 @@ class _Liveness:
             stored = _stored(*statement.targets) if isinstance(statement, ast.Assign) else frozenset[str]()
             return (after - stored) | _reads(statement)
         self._dead[statement] = name not in after
-        if self._dead[statement] and not self._ends:
+        if self._dead[statement] and not self._depth:
             return after
         return (after - {name}) | _reads(statement)
 
@@ -216,4 +249,4 @@ def _reads(node: ast.AST) -> Names:
     return frozenset(each.id for each in (*found, *updated))
 
 
-__all__ = ["LOADS", "TEST", "Marks", "Usage"]
+__all__ = ["LOADS", "LOOP", "TEST", "Marks", "Usage"]

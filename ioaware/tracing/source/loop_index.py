@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -78,14 +79,30 @@ for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(LoopIndex, f"__{_name}__", _comparison(f"__{_name}__"))
 
 
-def loop_range(start: Any, stop: Any = None, step: Any = None, **_: Any) -> Iterator[LoopIndex]:
+@dataclass(frozen=True, slots=True)
+class LoopRange:
+    """Range over loop indices.
+
+    `constant_trips` is the number of iterations where the compiler knows it from the bounds, and None elsewhere.
+    """
+
+    indices: range
+    constant_trips: int | None
+
+    def __iter__(self) -> Iterator[LoopIndex]:
+        return map(LoopIndex, self.indices)
+
+
+def loop_range(start: Any, stop: Any = None, step: Any = None, **_: Any) -> LoopRange:
     """Return `range` over loop indices, for `range` and `tl.range`.
 
     The bounds may be scalar tensors.
     """
     first, last = (0, start) if stop is None else (start, stop)
-    return map(LoopIndex, range(_integer(first), _integer(last), 1 if step is None else _integer(step)))
+    bounds = [_plain(first), _plain(last), 1 if step is None else _plain(step)]
+    indices = range(*map(operator.index, bounds))
+    return LoopRange(indices, len(indices) if all(type(bound) is int for bound in bounds) else None)
 
 
-def _integer(bound: Any) -> int:
-    return operator.index(bound.value if isinstance(bound, tl.constexpr) else bound)
+def _plain(bound: Any) -> Any:
+    return bound.value if isinstance(bound, tl.constexpr) else bound

@@ -15,21 +15,23 @@ from typing import Any, cast
 
 import triton.language as _tl
 from triton.runtime import interpreter as _interpreter
+from triton.runtime import jit as _jit
 
 from ioaware.tracing.libdevice import interpreted_function
 from ioaware.tracing.observer import Observer
 from ioaware.tracing.source.boolean_operators import logical_and, logical_not, logical_or
-from ioaware.tracing.source.dead_loads import LOADS, TEST, Marks, Usage
+from ioaware.tracing.source.dead_loads import LOADS, LOOP, TEST, Marks, Usage
 from ioaware.tracing.source.loop_index import loop_range
 
 interpreter: Any = _interpreter
+jit: Any = _jit
 tl: Any = _tl
 
 
 def rewrite(
-    source: Any, new_loop: Callable[[], Any], observer: Observer | None = None
+    kernel: Any, new_loop: Callable[[], Any], observer: Observer | None = None
 ) -> tuple[Callable[..., Any], Usage | None]:
-    """Return the function as Triton's interpreter runs it, with its usage.
+    """Return a kernel or device function as the interpreter runs it, with its usage.
 
     It keeps its names and line numbers. The usage of its loads is None for a function without source.
 
@@ -37,6 +39,7 @@ def rewrite(
     `observer` is called for each assignment and iteration.
     Its globals are a copy: the module's, the closure's and `HELPERS`.
     """
+    source = kernel.fn
     names = {**source.__globals__, **inspect.getclosurevars(source).nonlocals}
     names = {name: _interpreter_form(value) for name, value in names.items()} | HELPERS
     names["ioaware new_loop"] = new_loop
@@ -47,26 +50,38 @@ def rewrite(
             "ioaware while": observer.while_loop,
             "ioaware observed": observer.assigned,
         }
-    code, marks = _rewrite_code(source, observer is not None)
+    code, marks = _rewrite_code(source, *_source_text(kernel), observer is not None)
     usage = None if marks is None else Usage(marks)
     if usage is not None:
-        names |= {TEST: usage.test, LOADS: usage.loads}
+        names |= {TEST: usage.test, LOOP: usage.loop, LOADS: usage.loads}
     function = types.FunctionType(code, names, source.__name__, source.__defaults__)
     function.__kwdefaults__ = source.__kwdefaults__
     return function, usage
 
 
+def _source_text(kernel: Any) -> tuple[str, int]:
+    """Return the text that Triton compiles, and its first line in the file.
+
+    A library may have replaced the text of the Python function, to specialise a kernel. Without source the text is empty.
+    """
+    if isinstance(kernel, jit.JITFunction):
+        return kernel.src, jit.get_jit_fn_file_line(kernel)[1]
+    try:
+        lines, first = inspect.getsourcelines(kernel.fn)
+    except (OSError, TypeError):
+        return "", 1
+    return textwrap.dedent("".join(lines)), first
+
+
 @lru_cache(maxsize=1024)
-def _rewrite_code(source: Any, observed: bool) -> tuple[types.CodeType, Marks | None]:
+def _rewrite_code(source: Any, text: str, first: int, observed: bool) -> tuple[types.CodeType, Marks | None]:
     """Return the rewritten code at the original's lines.
 
-    A function without source keeps its code.
+    A function without text keeps its code.
     """
-    try:
-        lines, first = inspect.getsourcelines(source)
-    except (OSError, TypeError):
+    if not text:
         return source.__code__, None
-    module = ast.parse(textwrap.dedent("".join(lines)))
+    module = ast.parse(text)
     definition = next(node for node in module.body if isinstance(node, ast.FunctionDef))
     _strip_definition(definition)
     marks = Marks.mark(definition)

@@ -327,6 +327,18 @@ def uncompilable_configuration(n: int = 1000):
     uncompilable_kernel[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, x, n)
 
 
+@triton.autotune([triton.Config({"BLOCK": block}) for block in (24, 48, 96)], key=["n"])
+@triton.jit
+def wrong_kernel(x, out, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * 32 + tl.arange(0, 32)
+    tl.store(out + lanes, tl.load(x + lanes, lanes < n) + undefined_name, lanes < n)  # noqa: F821
+
+
+def only_uncompilable_configurations(n: int = 1000):
+    x = ones(n)
+    wrong_kernel[(triton.cdiv(n, 32),)](x, x, n)
+
+
 @triton.autotune([triton.Config({"SIZE": 256}, num_stages=4), triton.Config({"SIZE": 64})], key=["n"])
 @triton.jit
 def large_kernel(a, b, out, n, SIZE: tl.constexpr):

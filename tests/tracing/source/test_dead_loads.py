@@ -142,6 +142,35 @@ def test_unused_values_are_not_read() -> None:
     assert (traced.read_sector_bytes, traced.write_sector_bytes) == (derived.read_sector_bytes, derived.write_sector_bytes)
 
 
+@triton.jit
+def sums_before(x, out, STEPS: tl.constexpr, B: tl.constexpr):
+    at = tl.arange(0, B)
+    total = tl.zeros((B,), tl.float32)
+    for step in range(STEPS):
+        loaded = tl.load(x + step * B + at)
+        tl.store(out + step * B + at, total)
+        total += loaded
+    for step in range(STEPS - 1):
+        if step > 0:
+            total += tl.load(x + at)
+        tl.store(out + at, total)
+
+
+def prefix_sums(steps: int = 1, device: str = "cuda") -> torch.Tensor:
+    x, out = torch.ones(steps, 32, device=device), torch.empty(steps, 32, device=device)
+    sums_before[(1,)](x, out, STEPS=steps, B=32)
+    return out
+
+
+@pytest.mark.parametrize(("steps", "loads"), [(1, 0), (2, 2), (3, 4)])
+def test_a_loop_of_one_known_iteration_carries_nothing(steps: int, loads: int) -> None:
+    """One iteration stores no last sum, and the second loop runs once less."""
+    traced, derived = (run(load_target(prefix_sums), {"steps": steps}).requested for run in (trace, derive))
+    assert traced is not None
+    assert derived is not None
+    assert traced.read_bytes == derived.read_bytes == 4 * 32 * loads
+
+
 def marked(body: str, **conditions: bool) -> list[str]:
     """Return the assignments of a function that count no loads.
 
