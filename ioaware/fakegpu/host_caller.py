@@ -11,7 +11,7 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType
+from types import CodeType
 from typing import Any, cast
 
 import numpy as np
@@ -45,10 +45,14 @@ def calling_code(through: Collection[str] = ()) -> CodeType:
     return caller.f_code
 
 
-def host_modules() -> list[Any]:
-    """Return the modules of host code that are loaded."""
-    files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
-    return [sys.modules[name] for name, path in files.items() if isinstance(path, str) and not is_library(path)]
+def host_modules(but: Collection[str] = ()) -> list[Any]:
+    """Return the modules of host code that are loaded, but for some names."""
+    return [module for name, module in tuple(sys.modules.items()) if name not in but and _is_host(module)]
+
+
+def _is_host(module: Any) -> bool:
+    path = getattr(module, "__dict__", {}).get("__file__")
+    return isinstance(path, str) and not is_library(path)
 
 
 @contextmanager
@@ -61,19 +65,19 @@ def replaced_names(replaced: Mapping[Any, Any], owners: Sequence[Any]) -> Genera
     before = set(sys.modules)
     try:
         with Patches() as patches:
+            new_values = {id(old): new for old, new in replaced.items()}
             for owner in (*host_modules(), *owners):
-                for name, new in _named(owner, replaced):
+                for name, new in _named(owner, new_values):
                     patches.set(owner, name, new)
             yield patches
     finally:
-        plain = {new: old for old, new in replaced.items()}
-        for owner in host_modules():
-            for name, old in _named(owner, plain) if owner.__name__ not in before else ():
+        old_values = {id(new): old for old, new in replaced.items()}
+        for owner in host_modules(but=before):
+            for name, old in _named(owner, old_values):
                 setattr(owner, name, old)
 
 
-def _named(owner: Any, replaced: Mapping[Any, Any]) -> list[tuple[str, Any]]:
-    """Return the names of a module whose values are replaced, with the new values."""
+def _named(owner: Any, values: Mapping[int, Any]) -> list[tuple[str, Any]]:
+    """Return the names in a module of values by identity, with the new ones."""
     names = cast("dict[str, Any]", vars(owner))
-    kinds = (type, BuiltinFunctionType, FunctionType)
-    return [(name, replaced[value]) for name, value in names.items() if isinstance(value, kinds) and value in replaced]
+    return [(name, values[id(value)]) for name, value in names.items() if id(value) in values]

@@ -55,12 +55,10 @@ def _may_cache(module: object) -> bool:
     """
     if not isinstance(module, ModuleType) or module.__name__.partition(".")[0] in UNTOUCHED:
         return False
+    file = vars(module).get("__file__")
+    if not isinstance(file, str) or is_library(file) or _without_torch.get(module) == len(vars(module)):
+        return False
     values = list(vars(module).values())
-    if _without_torch.get(module) == len(values):
-        return False
-    file = getattr(module, "__file__", None)
-    if not isinstance(file, str) or is_library(file):
-        return False
     if any(_owner(value).partition(".")[0] in ("torch", "triton") for value in values):
         return True
     _without_torch[module] = len(values)
