@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ioaware.errors import UsageError
-from ioaware.gate.measured.measured_row import Compared, compare_rows
+from ioaware.gate.measured.measured_row import Compared, compare_rows, time_interval
+from ioaware.gate.measured.process_spread import least_change
 from ioaware.gate.verdict import BaselineError, Verdict, worst
 from ioaware.result import Result
 
@@ -102,9 +103,13 @@ def compare_runs(
         lines = ", ".join(f"{target} {params}" for target, params in (gone or added)[:3])
         raise BaselineError(f"{len(gone or added)} points are missing in the {side} run: {lines}", "Measure them.")
     level = FALSE_ALARMS / len(before)
+    keys = list(before)
+    least = least_change([time_interval(before[key], third[key], level) if third else None for key in keys])
     points = [
-        compare_rows(before[key], after[key], third[key] if third else None, level=level, cross_device=cross_device)
-        for key in before
+        compare_rows(
+            before[key], after[key], third[key] if third else None, level=level, least=change, cross_device=cross_device
+        )
+        for key, change in zip(keys, least, strict=True)
     ]
     points.sort(key=lambda one: (not one.blocks, -(one.ratio or 0)))
     return Comparison(tuple(points), tuple(f"{target} {params}" for target, params in added))

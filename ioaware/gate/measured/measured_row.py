@@ -19,11 +19,10 @@ HBM_TOLERANCE = 0.02
 
 Beyond this they have grown.
 """
-SLOWER = 0.01
-"""A smaller change of time is none: clocks and placement move times by as much."""
-PRECISE = 0.02
+SAME_WITHIN = 0.02
 """Times are SAME where the whole interval is within this."""
 TOO_FEW_ROUNDS = "too few rounds on record to decide at this many points"
+REPEAT = "measure the old version again (--again)"
 CLOCK_POLICY = ("max_sm_clock_mhz", "max_memory_clock_mhz", "application_sm_clock_mhz", "power_limit_mw")
 SAME_MACHINE = ("gpu", "driver", "triton", "torch", "cuda", *CLOCK_POLICY)
 """Entries of the environment that both sides must share."""
@@ -61,12 +60,13 @@ class Compared:
         return found | ({"time_ratio": self.ratio} if self.ratio is not None else {})
 
 
-def compare_rows(old: Result, new: Result, again: Result | None, *, level: float, cross_device: bool) -> Compared:
+def compare_rows(old: Result, new: Result, again: Result | None, *, level: float, least: float, cross_device: bool) -> Compared:
     """Return the verdict on a point of two runs.
 
     `again` is the old version measured once more, after the new one.
 
-    `level` is the chance of a false alarm that this point may have.
+    `level` is the chance of a false alarm that noise within the runs may give this point. `least` is the relative change of
+    time that differences between runs do not explain.
     """
     sides = [side for side in (old, new, again) if side is not None]
     why = next(_unusable(sides, cross_device=cross_device), "")
@@ -74,7 +74,7 @@ def compare_rows(old: Result, new: Result, again: Result | None, *, level: float
     if why:
         return Compared(new.target, params, Verdict.INCOMPARABLE, why, None, "")
     byte_verdict, byte_reason = _bytes(old, new)
-    time_verdict, time_reason, ratio = _time(old, new, again, level)
+    time_verdict, time_reason, ratio = _time(old, new, again, level, least)
     return Compared(new.target, params, byte_verdict, byte_reason, time_verdict, time_reason, ratio)
 
 
@@ -130,7 +130,9 @@ def _percent(new: float, old: float) -> str:
     return f"{100 * (new - old) / old:+.1f} %" if old else "from none"
 
 
-def _time(old: Result, new: Result, again: Result | None, level: float) -> tuple[Verdict | None, str, float | None]:
+def _time(
+    old: Result, new: Result, again: Result | None, level: float, least: float
+) -> tuple[Verdict | None, str, float | None]:
     """Return the verdict on time.
 
     It is WORSE where time and cycles have grown, against each run of the old version.
@@ -143,7 +145,7 @@ def _time(old: Result, new: Result, again: Result | None, level: float) -> tuple
         return Verdict.UNSURE, "the clocks moved", None
     intervals: list[Interval] = []
     for before in (old, again) if again else (old,):
-        found = _interval(before, new, level)
+        found = time_interval(before, new, level)
         if found is None:
             return Verdict.UNSURE, TOO_FEW_ROUNDS, None
         intervals.append(found)
@@ -151,23 +153,30 @@ def _time(old: Result, new: Result, again: Result | None, level: float) -> tuple
             intervals.append(found.scaled(clocks))
         elif found.low > 1 or found.high < 1:
             return Verdict.UNSURE, "no clocks on record to confirm it in cycles", found.ratio
-    return _time_verdict(intervals)
+    return _time_verdict(intervals, least, repeated=again is not None)
 
 
-def _time_verdict(intervals: Sequence[Interval]) -> tuple[Verdict, str, float]:
+def _time_verdict(intervals: Sequence[Interval], least: float, *, repeated: bool) -> tuple[Verdict, str, float]:
     ratio = intervals[0].ratio
     low, high = min(one.low for one in intervals), max(one.high for one in intervals)
     spread = f"{100 * (ratio - 1):+.1f} % ({100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %)"
-    if low > 1 and min(one.ratio for one in intervals) >= 1 + SLOWER:
+    if low > 1 and min(one.ratio for one in intervals) >= 1 + least:
         return Verdict.WORSE, spread, ratio
-    if high < 1 and max(one.ratio for one in intervals) <= 1 - SLOWER:
+    if high < 1 and max(one.ratio for one in intervals) <= 1 - least:
         return Verdict.BETTER, spread, ratio
-    if low >= 1 - PRECISE and high <= 1 + PRECISE:
+    if low >= 1 - SAME_WITHIN and high <= 1 + SAME_WITHIN:
         return Verdict.SAME, spread, ratio
-    return Verdict.UNSURE, spread, ratio
+    if low <= 1 <= high:
+        return Verdict.UNSURE, spread, ratio
+    remedy = "" if repeated else "; " + REPEAT
+    return Verdict.UNSURE, f"{spread}: two runs of one version may differ by {100 * least:.1f} %{remedy}", ratio
 
 
-def _interval(old: Result, new: Result, level: float) -> Interval | None:
+def time_interval(old: Result, new: Result, level: float) -> Interval | None:
+    """Return the interval of new time over old time.
+
+    None where a side has too few rounds for the level.
+    """
     before, after = (side.timing.rounds_ns[:MOST_ROUNDS] if side.timing else () for side in (old, new))
     return interval(before, after, level)
 

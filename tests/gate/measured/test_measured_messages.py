@@ -61,15 +61,15 @@ def test_points_on_one_side() -> None:
 
 def test_a_point_names_its_target_and_parameters() -> None:
     one = replace(point(), params={"n": 1, "causal": True, "none": None})
-    found = compare_rows(one, one, None, level=0.01, cross_device=False)
+    found = compare_rows(one, one, None, level=0.01, least=0.01, cross_device=False)
     assert found == Compared("add", "n=1, causal=True", found.bytes_verdict, "equal", None, "")
     wrong = replace(one, check=Check(1.0, 0.1))
-    found = compare_rows(one, wrong, None, level=0.01, cross_device=False)
+    found = compare_rows(one, wrong, None, level=0.01, least=0.01, cross_device=False)
     assert found == Compared("add", "n=1, causal=True", found.bytes_verdict, "an output is wrong", None, "")
-    failed = compare_rows(replace(one, status="unstable"), one, None, level=0.01, cross_device=False)
+    failed = compare_rows(replace(one, status="unstable"), one, None, level=0.01, least=0.01, cross_device=False)
     assert failed.bytes_reason == "a point is unstable"
     bare = replace(one, requested=None, hbm=None)
-    assert compare_rows(bare, bare, None, level=0.01, cross_device=False).bytes_reason == "neither side has bytes"
+    assert compare_rows(bare, bare, None, level=0.01, least=0.01, cross_device=False).bytes_reason == "neither side has bytes"
 
 
 @pytest.mark.parametrize("name", ["read_bytes", "write_bytes", "atomic_bytes", "read_sector_bytes", "write_sector_bytes"])
@@ -77,10 +77,10 @@ def test_each_count_of_bytes_is_compared(name: str) -> None:
     old, new = (
         Result("measure", "k", requested=Traffic(**{"read_bytes": 1, "write_bytes": 1, name: count})) for count in (100, 101)
     )
-    found = compare_rows(old, new, None, level=0.01, cross_device=False)
+    found = compare_rows(old, new, None, level=0.01, least=0.01, cross_device=False)
     label = name.removesuffix("_bytes").replace("_", " ")
     assert (str(found.bytes_verdict), found.bytes_reason) == ("WORSE", f"requested {label}s: 100 -> 101 (+1.0 %)")
-    again = compare_rows(new, old, None, level=0.01, cross_device=False)
+    again = compare_rows(new, old, None, level=0.01, least=0.01, cross_device=False)
     assert (str(again.bytes_verdict), again.bytes_reason) == ("BETTER", f"requested {label}s: 101 -> 100 (-1.0 %)")
 
 
@@ -91,7 +91,7 @@ def timed(*rounds: float, before: Any = 1980, after: Any = 1980) -> Result:
 
 
 def time_of(old: Result, new: Result, again: Result | None = None) -> tuple[str, str]:
-    found = compare_rows(old, new, again, level=0.01, cross_device=False)
+    found = compare_rows(old, new, again, level=0.01, least=0.01, cross_device=False)
     return str(found.time_verdict), found.time_reason
 
 
