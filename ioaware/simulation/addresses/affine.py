@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.accesses.values import lane_symbol
-from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Atom, Choice, Poly, Symbol, Test, parts, poly
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Atom, Choice, Poly, Sum, Symbol, Test, parts, poly
 from ioaware.analysis.ir.sectors.lanes import numeric
 
 Numbers = NDArray[np.int64]
@@ -115,8 +115,9 @@ def outer_parts(value: Poly, inner: frozenset[str]) -> Iterator[Poly]:
             yield Poly({factor: 1})
         for atom in monomial:
             if atom.free & inner:
+                bound = inner | {atom.index.key} if isinstance(atom, Sum) else inner
                 for part in parts(atom):
-                    yield from outer_parts(part, inner)
+                    yield from outer_parts(part, bound)
 
 
 def clipped(test: Test, columns: Mapping[str, Numbers], lanes: Mapping[str, Numbers], count: int) -> Numbers | None:

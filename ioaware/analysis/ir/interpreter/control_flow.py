@@ -155,9 +155,11 @@ def _closed(start: Poly, after: Poly, mark: Symbol, waiting: Mapping[int, Symbol
         earlier = Symbol(f"{index.name}~", index.lower, index.upper)
         first = index.lower if index.lower is not None else ZERO
         return start + sum_over(substitute(added, {index.key: poly(earlier)}), earlier, first, poly(index))
-    period = _period(start, after, mark)
-    if period is not None:
-        return start + mod(count, period)
+    restart = _restart(start, after, mark, index)
+    if restart is not None:
+        first, period = restart
+        form = first + mod(start - first + count, period)
+        return form if positive(period) else choice(is_zero(count), start, form)  # a loop that never runs keeps the start
     if mark.key not in after.free:  # left by the previous iteration
         before = substitute(after, {index.key: poly(index) - 1})
         known = index.lower is not None and substitute(before, {index.key: index.lower}) == start  # as if one ran before
@@ -173,18 +175,54 @@ def _added(after: Poly, mark: Symbol) -> Poly:
     return after - poly(mark)
 
 
-def _period(start: Poly, after: Poly, mark: Symbol) -> Poly | None:
-    """Return the period of a counter that restarts: `i += 1; if i == end: i = start`."""
+def _restart(start: Poly, after: Poly, mark: Symbol, index: Symbol) -> tuple[Poly, Poly] | None:
+    """Return a restarting counter's first value and period.
+
+    It is `i += 1; if i == end: i = first`.
+
+    Both hold in iterations of the loop: one that never runs may have an end before the first.
+    """
     turn = after.atom
-    test = turn.condition.atom if isinstance(turn, Choice) else None
-    if not isinstance(turn, Choice) or not isinstance(test, Test) or not test.equal:
+    if not isinstance(turn, Choice) or mark.key in turn.then.free or turn.other != poly(mark) + 1:
         return None
-    if turn.then != start or turn.other != poly(mark) + 1 or mark.key in start.free:
-        return None
-    for end in (poly(mark) + 1 + test.value, poly(mark) + 1 - test.value):
-        if mark.key not in end.free and positive(end - start):
-            return end - start
+    test = turn.condition.atom
+    for sign in (1, -1) if isinstance(test, Test) and test.equal else ():
+        end = turn.other + sign * test.value
+        if mark.key in end.free or not _positive_inside(end - turn.then, index):
+            continue
+        if _counted(start, turn.then, end, index):
+            return turn.then, end - turn.then
     return None
+
+
+def _counted(value: Poly, first: Poly, end: Poly, index: Symbol) -> bool:
+    """Return whether the counter certainly takes this value.
+
+    Its values are first to end - 1. It is that many more than the first, or what an iteration made of such a value.
+    """
+    turn, more = value.atom, (value - first).constant
+    if more is not None:
+        return more == 0 or (more > 0 and _positive_inside(end - value, index))
+    if not isinstance(turn, Choice) or turn.then != first:
+        return False
+    test = turn.condition.atom
+    restarts = isinstance(test, Test) and test.equal and turn.other - end in (test.value, -test.value)
+    return restarts and _counted(turn.other - 1, first, end, index)
+
+
+def _positive_inside(value: Poly, index: Symbol) -> bool:
+    """Return whether the value is positive where this index's loop runs.
+
+    Its iterations, one at least there, are no more than a multiple of the value.
+    """
+    if positive(value):
+        return True
+    if index.lower is None or index.upper is None:
+        return False
+    iterations = index.upper - index.lower + 1
+    multiples = {iterations.terms.get(factors, 0) // coefficient for factors, coefficient in value.terms.items() if factors}
+    rests = [(iterations - multiple * value).constant for multiple in multiples if multiple > 0]
+    return any(rest is not None and rest <= 0 for rest in rests)
 
 
 def _step(after: Poly, mark: Symbol) -> int:
