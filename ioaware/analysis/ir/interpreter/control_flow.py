@@ -185,13 +185,12 @@ def _restart(start: Poly, after: Poly, mark: Symbol, index: Symbol) -> tuple[Pol
     turn = after.atom
     if not isinstance(turn, Choice) or mark.key in turn.then.free or turn.other != poly(mark) + 1:
         return None
-    test = turn.condition.atom
-    for sign in (1, -1) if isinstance(test, Test) and test.equal else ():
-        end = turn.other + sign * test.value
-        if mark.key in end.free or not _positive_inside(end - turn.then, index):
-            continue
-        if _counted(start, turn.then, end, index):
-            return turn.then, end - turn.then
+    test, first = turn.condition.atom, turn.then
+    if not isinstance(test, Test) or not test.equal:
+        return None
+    for end in (turn.other + test.value, turn.other - test.value):
+        if mark.key not in end.free and _positive_inside(end - first, index) and _counted(start, first, end, index):
+            return first, end - first
     return None
 
 

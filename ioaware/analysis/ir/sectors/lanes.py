@@ -10,6 +10,7 @@ from dataclasses import replace
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.accesses.values import lane_symbol
@@ -20,6 +21,8 @@ from ioaware.analysis.ir.sums.reindex import floors
 from ioaware.machine.model import SECTOR_BYTES
 
 LARGEST_ENUMERATION = 1 << 16
+MAX_TERMS = 1 << 22
+"""Terms of sums that are in memory at one time."""
 
 
 def split_lanes(touch: Touch) -> Touch:
@@ -73,12 +76,27 @@ def numeric(value: Poly, values: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def _numeric_sum(atom: Sum, values: Mapping[str, np.ndarray]) -> np.ndarray:
-    low, high = numeric(atom.low, values), numeric(atom.high, values)
-    total = np.zeros(np.broadcast_shapes(low.shape, high.shape), dtype=np.int64)
-    for at in range(int(low.min(initial=0)), int(high.max(initial=0))):
-        one = numeric(atom.body, {**values, atom.index.key: np.asarray(at)})
-        total = total + np.where((low <= at) & (at < high), one, 0)
-    return total
+    """Evaluate a sum from running totals, one for all rows with the same terms."""
+    names = sorted(atom.body.free & values.keys())
+    ends = numeric(atom.low, values), numeric(atom.high, values)
+    low, high, *columns = np.broadcast_arrays(*ends, *(values[name] for name in names))
+    shape, low, high = low.shape, low.ravel(), high.ravel()
+    kinds: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    kinds, kind = np.unique(np.stack([np.zeros_like(low), *(one.ravel() for one in columns)]), axis=1, return_inverse=True)
+    first, last = int(low.min(initial=0)), int(high.max(initial=0))
+    steps, terms, kind = np.arange(first, last), last - first, kind.reshape(-1)
+    total = np.zeros(low.size, dtype=np.int64)
+    at_once = max(1, MAX_TERMS // max(1, terms))
+    for begin in range(0, kinds.shape[1], at_once):
+        part = kinds[1:, begin : begin + at_once, None]
+        running = np.zeros((part.shape[1], terms + 1), dtype=np.int64)
+        each = numeric(atom.body, {**dict(zip(names, part, strict=True)), atom.index.key: steps})
+        np.cumsum(np.broadcast_to(each, (part.shape[1], terms)), axis=1, out=running[:, 1:])
+        here = np.flatnonzero((kind >= begin) & (kind < begin + at_once) & (low < high))
+        which = kind[here] - begin
+        total[here] = running[which, high[here] - first] - running[which, low[here] - first]
+    return total.reshape(shape)
 
 
 def _numeric_atom(atom: object, inner: Sequence[np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
