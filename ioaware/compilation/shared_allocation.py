@@ -1,6 +1,8 @@
 """Find the operations of a TTGIR that need scratch space in shared memory.
 
-Triton marks each with `allocation.offset` where it places it. A conversion of layouts without the mark moves registers only.
+Triton marks each with `allocation.offset` where it places it. An operation without the mark moves registers only. A fold
+(`tt.reduce`, `tt.scan`) keeps the partial results of its warps there: their bytes are what Triton gives a kernel of that fold
+alone, added as `allocation.size`.
 """
 
 from __future__ import annotations
@@ -14,8 +16,12 @@ from triton._C import libtriton as _libtriton
 from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import make_backend
 
+from ioaware.analysis.ir.mlir.parser import split_top
+
 _native: Any = _libtriton
 _TOTAL = re.compile(r"\bttg\.shared = (\d+) : i32")
+_FOLD = re.compile(r'= "(tt\.(?:reduce|scan))"\([^<]*<\{(.*)\}> \(\{')
+_FOLDED = re.compile(r"\}\) \{(allocation\.offset = \d+ : i32)\} : \((.*)\) -> (.*?)(?: loc\(.*)?$")
 
 
 def with_scratch(text: str, gpu: GPUTarget, shared_bytes: int) -> str | None:
@@ -27,10 +33,57 @@ def with_scratch(text: str, gpu: GPUTarget, shared_bytes: int) -> str | None:
         return None
     try:
         marked = _allocated(text, gpu)
+        return _with_sizes(marked, gpu) if _total(marked) == shared_bytes else None
     except (AttributeError, TypeError, RuntimeError):  # another Triton
         return None
-    total = _TOTAL.search(marked)
-    return marked if total is not None and int(total[1]) == shared_bytes else None
+
+
+def _total(marked: str) -> int:
+    found = _TOTAL.search(marked)
+    if found is None:
+        raise RuntimeError("the pass says no size")
+    return int(found[1])
+
+
+def _with_sizes(marked: str, gpu: GPUTarget) -> str:
+    """Return the marked TTGIR with the scratch bytes of each fold beside its offset."""
+    top = [line for line in marked.splitlines() if line.startswith(("#", "module")) and not line.startswith("#loc")]
+    sizes: dict[tuple[str, str, str, str], int] = {}
+    lines: list[str] = []
+    name, attributes = "", ""
+    for line in marked.splitlines():
+        if fold := _FOLD.search(line):
+            name, attributes = fold[1], fold[2]
+        folded = _FOLDED.search(line)
+        if folded is not None:
+            key = (name, attributes, folded[2], folded[3])
+            if key not in sizes:
+                sizes[key] = _total(_allocated(_alone(top, *key), gpu))
+            lines.append(line.replace(folded[1], f"{folded[1]}, allocation.size = {sizes[key]} : i32", 1))
+        else:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def _alone(top: list[str], name: str, attributes: str, operands: str, results: str) -> str:
+    """Return a module with one function, which holds that fold alone."""
+    tiles = split_top(operands)
+    elements = [re.sub(r"^tensor<(?:\d+x)+(.*?)(?:, #.*)?>$", r"\1", tile) for tile in tiles]
+    names = [f"%a{number}" for number in range(len(tiles))]
+    left, right = ([f"%{side}{number}" for number in range(len(tiles))] for side in "xy")
+    types = [f"{one}: {kind}" for one, kind in zip((*left, *right), (*elements, *elements), strict=True)]
+    return "\n".join((
+        *(line for line in top if line.startswith("#")),
+        _TOTAL.sub("ttg.alone = 0 : i32", next(line for line in top if line.startswith("module"))),
+        f"tt.func public @alone({', '.join(f'{one}: {tile}' for one, tile in zip(names, tiles, strict=True))}) {{",
+        f'%r:{len(tiles)} = "{name}"({", ".join(names)}) <{{{attributes}}}> ({{',
+        f"^bb0({', '.join(types)}):",
+        f"{name}.return {', '.join(left)} : {', '.join(elements)}",
+        f"}}) : ({operands}) -> {results}",
+        "tt.return",
+        "}",
+        "}",
+    ))  # fmt: skip
 
 
 def _allocated(text: str, gpu: GPUTarget) -> str:

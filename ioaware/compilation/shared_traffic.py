@@ -5,12 +5,13 @@ They are those of the code that the GPU would run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from triton.backends.compiler import GPUTarget
 
-from ioaware.analysis.ir.shared_memory import SharedAccess, shared_accesses
+from ioaware.analysis.ir.shared_memory import SCRATCH, SharedAccess, left_out, shared_accesses
 from ioaware.compilation.launch_traffic import arguments_at
 from ioaware.compilation.launches import CapturedLaunch
 from ioaware.compilation.shared_allocation import with_scratch
@@ -21,11 +22,11 @@ from ioaware.compilation.triton_ir import compiled, compiled_ir, integer_at
 class SharedTraffic:
     """What the operations of a launch move.
 
-    `whole` where its layout conversions are among them.
+    `left_out` names those that are not among them.
     """
 
     accesses: tuple[SharedAccess, ...]
-    whole: bool = True
+    left_out: tuple[str, ...] = ()
 
 
 def shared_traffic(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> SharedTraffic:
@@ -34,8 +35,8 @@ def shared_traffic(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTa
     All programs at the given values are counted. Raises `UsageError` for what does not compile or has no rule.
     """
     ir = compiled_ir(launch, values, gpu)
-    text: str | None = ir.text
-    if "ttg.convert_layout" in ir.text:
-        text = with_scratch(ir.text, gpu, compiled(launch, values, gpu).metadata.shared)
+    through_scratch = tuple(name for name in SCRATCH if re.search(rf"\b{re.escape(name)}\b", ir.text))
+    marked = with_scratch(ir.text, gpu, compiled(launch, values, gpu).metadata.shared) if through_scratch else ir.text
     grid = [integer_at(size, values) for size in launch.grid]
-    return SharedTraffic(shared_accesses(text or ir.text, arguments_at(ir, values), grid), text is not None)
+    accesses = shared_accesses(marked or ir.text, arguments_at(ir, values), grid)
+    return SharedTraffic(accesses, (*(() if marked else through_scratch), *left_out(ir.text)))

@@ -18,6 +18,7 @@ from ioaware.compilation.triton_ir import compiled_ir
 from ioaware.report.pages.shared_lines import SharedBytes, shared_lines
 from ioaware.targets.target import load_target
 
+FOLDS = "tests.support.targets.fold_targets"
 TILE = 64 * 64 * 2
 """Bytes of a tile of 64 rows and a head_dim of 64 in float16."""
 
@@ -85,6 +86,38 @@ def test_a_conversion_between_registers_moves_nothing() -> None:
     assert counted["in", "ttg.convert_layout"] == counted["out", "ttg.convert_layout"] == programs * (TILE + 64 * 4)
 
 
+def test_a_reduction_moves_its_partial_results_and_its_results() -> None:
+    """Each of four warps stores one partial result.
+
+    The first warp loads them and stores the result, which all load.
+    """
+    rows = 64
+    assert moved(f"{FOLDS}:row_sums", rows=rows)["row_sums_kernel"] == {
+        ("in", "tt.reduce"): rows * (4 + 1) * 4,
+        ("out", "tt.reduce"): rows * (4 + 1) * 4,
+    }
+
+
+def test_only_an_axis_that_crosses_warps_goes_through_shared_memory() -> None:
+    """Two numbers of four bytes for each of the columns: the maximum and its index."""
+    counted = moved(f"{FOLDS}:both_axes", rows=64, columns=32)["both_axes_kernel"]
+    assert counted["in", "tt.reduce"] == counted["out", "tt.reduce"] == (4 + 1) * 32 * (4 + 4)
+
+
+def test_a_scan_a_gather_and_an_atomic_go_through_scratch() -> None:
+    """A warp holds 128 numbers a round, so a scan of 1,024 has 8 partial results."""
+    counted = moved(f"{FOLDS}:scratch", n=1024)["scratch_kernel"]
+    assert counted["in", "tt.scan"] == counted["out", "tt.scan"] == 8 * 4
+    assert counted["in", "tt.gather"] == counted["out", "tt.gather"] == 1024 * 4
+    assert counted["in", "tt.atomic_rmw"] == counted["out", "tt.atomic_rmw"] == 4
+
+
+def test_what_has_no_rule_is_named() -> None:
+    target = load_target(f"{FOLDS}:scratch")
+    found = shared_lines(capture(target, target.resolve({}), gpu=DEFAULT_GPU), DEFAULT_GPU)
+    assert found.why_not == ("shared memory of scratch_kernel is counted without tt.histogram",)
+
+
 def test_pointers_take_eight_bytes() -> None:
     assert stored_bytes(parse_type("tensor<64x!tt.ptr<f16>, #blocked>")) == 8
     assert stored_bytes(parse_type("tensor<64xi1, #blocked>")) == 1
@@ -106,8 +139,9 @@ def test_conversions_that_cannot_be_placed_are_named(monkeypatch: pytest.MonkeyP
     found = shared_lines(captured, DEFAULT_GPU)
     assert "standard_scores" in found.kernels
     assert found.why_not == (
-        "shared memory of standard_scores is counted without its layout conversions",
-        "shared memory of standard_output is counted without its layout conversions",
+        "shared memory of standard_scores is counted without ttg.convert_layout",
+        "shared memory of standard_softmax is counted without tt.reduce",
+        "shared memory of standard_output is counted without ttg.convert_layout",
     )
 
 

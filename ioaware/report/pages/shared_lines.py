@@ -68,8 +68,8 @@ def shared_lines(captured: Capture, gpu: GPUTarget) -> SharedLines:
             refused[launch.name] = f"shared memory of {launch.name} is not counted: {str(error).splitlines()[0]}"
             continue
         found = traffic and _lines(traffic.accesses)
-        if traffic is not None and not traffic.whole:
-            partial[launch.name] = f"shared memory of {launch.name} is counted without its layout conversions"
+        if traffic is not None and traffic.left_out:
+            partial[launch.name] = f"shared memory of {launch.name} is counted without {', '.join(traffic.left_out)}"
         if traffic is None or found is None or kernels.setdefault(launch.name, found) != found:
             late, undecided = f"it takes over {SECONDS:g} s", "data decide how often an operation runs"
             reason = late if traffic is None else undecided if found is None else "its launches differ"
