@@ -57,7 +57,8 @@ class Capture:
     is_example: bool = False
     """Whether the launches may be others.
 
-    Chance decides them, values that were not given, or operators that torch traces on a CPU alone.
+    Chance decides them, or state that earlier calls left, values that were not given, or operators that torch traces on
+    a CPU alone.
     """
 
     @property
@@ -219,7 +220,7 @@ def _first_call(plain: HostRun, again: HostRun, runner: HostRunner) -> Capture:
     note = f"{runner.name} {what} when it is called again: the numbers are those of its first call, at the given values only"
     invented = _invented(runner)
     notes = (*plain.notes, note, *invented)
-    return Capture(plain.events, {}, notes, plain.returned, moved=plain.moved, is_example=bool(invented) or plain.may_differ)
+    return Capture(plain.events, {}, notes, plain.returned, moved=plain.moved, is_example=True)
 
 
 def _random_run(plain: HostRun, runner: HostRunner) -> Capture:

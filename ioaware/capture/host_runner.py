@@ -26,9 +26,11 @@ from ioaware.capture.host_run import HostRun, at_values, launches_of
 from ioaware.capture.host_state import HostState
 from ioaware.capture.index_data import IndexData
 from ioaware.capture.interceptor import Interceptor
+from ioaware.capture.printed_tensors import seeded_printed_tensors
 from ioaware.capture.real_types import real_types
 from ioaware.capture.symbolic_minmax import symbolic_minmax
 from ioaware.capture.symbolic_params import SymbolicParams
+from ioaware.capture.tensor_subclasses import tensor_subclasses
 from ioaware.case import Work
 from ioaware.compilation.launch_traffic import kernel_traffic
 from ioaware.compilation.launches import (
@@ -210,6 +212,7 @@ class HostRunner:
                 symbolic_minmax(),
                 symbolic_initialisers(),
                 real_types(),
+                tensor_subclasses(),
                 cheap_simplify(),
             ):
                 fake_tensors = CudaFakeTensorMode(run.symbols.shapes)
@@ -255,6 +258,7 @@ class HostRunner:
             seeded_host_random(self._seed) as host_random,
             seeded_host_clock(self._seed) as clock,
             seeded_host_process(self._seed) as process,
+            seeded_printed_tensors(self._seed) as printed,
             cuda_on_cpu(self.host_tensors, self._stand_in),
             torch_settings_restored(),
         ):
@@ -264,6 +268,7 @@ class HostRunner:
                     ("draws random numbers",) * (host_random.used or self._reads.random)
                     + ("reads the clock",) * clock.used
                     + ("uses hash(), id() or the number of its process",) * process.used
+                    + ("prints tensors",) * printed.used
                 )
 
     def parameters_to_pin(self, symbolic: SymbolicParams, error: Exception) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Let `type(x)` of a fake tensor be `torch.Tensor` in host code.
+"""Let the type of a fake tensor be `torch.Tensor` in host code.
 
 Host code compares types, names them and looks them up. A fake tensor is of a subclass, which none of that expects.
 """
@@ -6,6 +6,7 @@ Host code compares types, names them and looks them up. A fake tensor is of a su
 from __future__ import annotations
 
 import builtins
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +15,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ioaware._monkeypatch import Patches
-from ioaware.fakegpu.host_caller import host_modules
+from ioaware.capture.tensor_subclasses import class_in_host_code
+from ioaware.fakegpu.host_caller import host_modules, is_library
 
 plain: Any = builtins.type
 
@@ -28,8 +30,8 @@ class _Behaviour(type):
         if len(args) != 1 or kwargs:
             return plain(*args, **kwargs)
         kind = plain(args[0])
-        if kind is FakeTensor:
-            return _real_type(args[0])
+        if issubclass(kind, FakeTensor):
+            return class_in_host_code(args[0])
         return _HostType if kind is plain else kind
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -43,15 +45,26 @@ class _HostType(type, metaclass=_Behaviour):
     """What stands for `type` in the modules of host code."""
 
 
-def _real_type(tensor: Any) -> Any:
-    return torch.nn.Parameter if isinstance(tensor, torch.nn.Parameter) else torch.Tensor
+class _OfRealType(torch.Tensor):
+    """Base of fake tensors whose `__class__` is that of a real one, to host code."""
+
+    @property
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        asks = sys._getframe(1).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
+        return plain(self) if is_library(asks) else class_in_host_code(self)
 
 
 @contextmanager
 def real_types() -> Generator[None]:
     """Give host code inside the block the types of real tensors."""
+    fake: Any = FakeTensor
+    bases = fake.__bases__
     with Patches() as patches:
         for module in host_modules():
             if "type" not in vars(module):
                 patches.set(module, "type", _HostType)
-        yield
+        try:
+            fake.__bases__ = (_OfRealType,)
+            yield
+        finally:
+            fake.__bases__ = bases

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any
 
 import torch
+import torch._tensor_str as _tensor_text
 import torch.autograd as autograd
 import torch.utils.checkpoint as checkpoint
 from torch._library.triton import set_wrap_triton_enabled
@@ -35,6 +36,7 @@ from ioaware.fakegpu.cuda_functions import (
 from ioaware.fakegpu.cuda_stand_in import CUDA_VERSION, CUDNN_VERSION, StandIn
 from ioaware.fakegpu.host_caller import is_library
 from ioaware.fakegpu.host_tensors import CPU, CUDA, HostTensors, host_work
+from ioaware.fakegpu.legacy_tensor_types import conversion, legacy_tensor_types
 
 
 @contextmanager
@@ -48,7 +50,13 @@ def cuda_on_cpu(host_tensors: HostTensors | None = None, stand_in: StandIn | Non
     """
     stand_in = stand_in or StandIn()
     mode = _Redirect(host_tensors)
-    with Patches() as patches, mode, set_wrap_triton_enabled(False), autocast_on_cpu():
+    with (
+        Patches() as patches,
+        mode,
+        set_wrap_triton_enabled(False),
+        autocast_on_cpu(),
+        legacy_tensor_types(host_tensors),
+    ):
         for name, value in torch_cuda(stand_in).items():
             if hasattr(torch.cuda, name):
                 patches.set(torch.cuda, name, value)
@@ -87,6 +95,7 @@ def _load_compiler(event: str) -> None:
 Call = Callable[..., Any]
 _Tensor: Any = torch.Tensor
 torch_device: Any = _torch_device
+_tensor_str: Any = _tensor_text
 native: Any = torch._C  # pyright: ignore[reportPrivateUsage]
 log_api_usage: Call = native._log_api_usage_once
 COMPILER = "torch._dynamo.convert_frame"
@@ -123,6 +132,11 @@ class _Redirect(TorchFunctionMode):
             return self._host.is_pinned(args[0])
         if func is _Tensor.type and len(args) == 1 and not named:
             return func(*args).replace("torch.", "torch." if self._host and self._host.asked(args[0]) else "torch.cuda.")
+        if func is _Tensor.__repr__ or (func is _Tensor.__format__ and args[0].dim() and args[1:] == ("",)):
+            with self:
+                return _tensor_str._str(args[0], **named)
+        if func is _Tensor.type and (converted := conversion(args, named)):
+            func, args, named = _Tensor.to, converted, {}
         if func in (torch.device, native._nn._parse_to):
             return func(*args, **named)
         if self._host:

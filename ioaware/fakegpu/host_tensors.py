@@ -107,12 +107,16 @@ class HostTensors:
         if source is not None and source in self._pinned:
             self._pinned[new] = self._pinned[source]
 
+    def add(self, tensor: Any) -> None:
+        """Note that a tensor is the host's."""
+        self._pinned[tensor] = False
+
     def adding(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function whose results are the host's."""
 
         def added(*args: Any, **kwargs: Any) -> Any:
             made = function(*args, **kwargs)
-            self._pinned[made] = False
+            self.add(made)
             return made
 
         return added

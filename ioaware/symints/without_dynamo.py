@@ -51,6 +51,7 @@ def without_torch_compile() -> Generator[None]:
     try:
         with Patches() as patches:
             patches.set(builtins, "__import__", imported)
+            _drop_structured_log(patches)
             yield
     finally:
         stand_in.forget()
@@ -58,6 +59,11 @@ def without_torch_compile() -> Generator[None]:
             del sys.modules[SOURCES]
         if vars(torch).get("_dynamo") is stand_in:
             del _torch._dynamo
+
+
+def _drop_structured_log(patches: Patches) -> None:
+    """Write no log of symbols, for which torch would load the compiler."""
+    patches.set(symbolic_shapes, "trace_structured", lambda *_, **__: None)  # pyright: ignore[reportUnknownLambdaType]
 
 
 @contextmanager
@@ -75,7 +81,7 @@ def light_shape_env() -> Generator[None]:
         sys.modules[VALIDATOR] = stand_in
     try:
         with Patches() as patches:
-            patches.set(symbolic_shapes, "trace_structured", lambda *_, **__: None)  # pyright: ignore[reportUnknownLambdaType]
+            _drop_structured_log(patches)
             yield
     finally:
         if absent:

@@ -173,6 +173,29 @@ def test_launches_that_differ_between_processes_are_not_exact(targets: ModuleTyp
     assert not {"hash", "id"} & vars(targets).keys()
 
 
+@pytest.mark.parametrize("name", ["by_a_printed_length", "by_a_printed_number", "by_a_logged_tensor"])
+def test_launches_that_a_printed_tensor_decides_are_not_exact(targets: ModuleType, name: str) -> None:
+    result = derive_target(targets, name)
+    assert not result.exact
+    assert any("prints tensors" in note for note in result.notes)
+
+
+def test_a_printed_tensor_looks_like_a_real_one(targets: ModuleType) -> None:
+    for result in (derive_target(targets, "printed"), trace(load_target(targets.printed), {})):
+        assert result.exact
+        assert [launch.kernel for launch in result.launches if launch.origin == "triton"] == ["scale_kernel"]
+
+
+@pytest.mark.parametrize(("name", "launches"), [("of_its_own_class", 2), ("of_its_own_class_with_gradient", 1)])
+def test_tensors_of_a_class_of_the_users(targets: ModuleType, name: str, launches: int) -> None:
+    results = derive_target(targets, name), trace(load_target(getattr(targets, name)), {})
+    for result in results:
+        assert result.exact
+        assert [launch.kernel for launch in result.launches if launch.origin == "triton"] == ["scale_kernel"] * launches
+    assert results[0].requested is not None
+    assert results[0].requested.read_formula == f"{4 * launches}*n"
+
+
 def test_launches_that_differ_on_real_tensors_are_not_exact(targets: ModuleType) -> None:
     """They are compared where a run on real tensors reads data."""
     result = derive_target(targets, "by_the_type_of_a_tensor")
@@ -200,6 +223,7 @@ def test_runs_that_disagree_give_no_symbols(targets: ModuleType, name: str, laun
     assert result.requested is not None
     assert result.requested.read_bytes == 4000 * launches
     assert not result.symbols
+    assert not result.exact
     assert any("when it is called again" in note for note in result.notes)
 
 

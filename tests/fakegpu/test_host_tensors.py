@@ -31,6 +31,7 @@ def both(targets: ModuleType, name: str) -> tuple[Result, Result]:
     [
         *("made_without_a_device", "moved_to_the_gpu", "copied_back", "pinned", "default_device", "made_from_another"),
         *("mixed", "module", "moved_by_keywords", "memory", "gradient", "refused_by_triton"),
+        *("made_by_type", "recognised_by_type", "converted_by_type"),
     ],
 )
 def test_launches_that_depend_on_where_a_tensor_is(targets: ModuleType, name: str) -> None:

@@ -12,6 +12,7 @@ import gc
 import itertools
 import math
 import os
+import pprint
 import secrets
 import time
 import uuid
@@ -594,6 +595,7 @@ def by_the_type_of_a_tensor(n: int = 1000):
 def exact_types(n: int = 1000):
     x, weight = ones(n), nn.Linear(4, 4).cuda().weight
     kinds = type(x) is torch.Tensor and type(weight) is nn.Parameter
+    kinds = kinds and x.__class__ is torch.Tensor and weight.__class__.__name__ == "Parameter"
     made = type("Made", (), {"size": 1})
     return if_else(n, not kinds or type(made) is not type or not isinstance(made, type) or {torch.Tensor: 0}[type(x)])
 
@@ -669,3 +671,44 @@ def hashed(n: int = 1000):
     known = {hash("text"): 1, id(Key): 2}
     assert known[hash("text")] + known[id(Key)] == 3
     return if_else(n, hash((1, 2.0, Key(3))) != hash((1, 2.0, Key(3))))
+
+
+def by_a_printed_length(n: int = 1000):
+    return scale(ones(len(str(ones(n)))))
+
+
+def by_a_printed_number(n: int = 1000):
+    return if_else(n, f"{ones(n).sum():.0f}" == "1")
+
+
+def by_a_logged_tensor(n: int = 1000):
+    return if_else(n, "nan" in pprint.pformat([ones(n)]))
+
+
+def printed(n: int = 1000):
+    x = ones(n)
+    text = f"{x} {nn.Parameter(x)!r} {x.sum():.3f}"
+    return if_else(n, "FakeTensor" in text or not text.startswith("tensor([") or "device='cuda:0')" not in str(x))
+
+
+class Named(torch.Tensor):
+    """A tensor class of the user's."""
+
+
+class Made(torch.Tensor):
+    def __new__(cls, data: torch.Tensor):
+        return torch.Tensor._make_subclass(cls, data)
+
+
+def of_its_own_class(n: int = 1000):
+    x, made = ones(n).as_subclass(Named), Made(Named(ones(n)))
+    y = x + 1
+    is_own = type(y) is Named and y.__class__ is Named and isinstance(y[1:], Named) and type(made) is Made
+    assert scale(made).shape == (n,)
+    return if_else(n, not is_own or type(y.as_subclass(torch.Tensor)) is not torch.Tensor)
+
+
+def of_its_own_class_with_gradient(n: int = 1000):
+    x = ones(n).requires_grad_()
+    (x.as_subclass(Named) * 2).sum().backward()
+    return scale(x.grad.contiguous())

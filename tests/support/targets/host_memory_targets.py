@@ -141,3 +141,22 @@ def only_for_the_gpu(n: int = 300):
     """As written, it launches no kernel."""
     x = torch.ones(n)
     return copy(x) if x.is_cuda else x + 1
+
+
+def made_by_type(n: int = 300):
+    of_numbers, sized = torch.Tensor([1.0, 2.0]), torch.FloatTensor(n)
+    is_host = of_numbers.is_cpu and sized.is_cpu and torch.Tensor(sized).is_cpu
+    return once(n, is_host and torch.cuda.FloatTensor(n).is_cuda and torch.LongTensor([1]).cuda().is_cuda)
+
+
+def recognised_by_type(n: int = 300):
+    x = torch.ones(n, device="cuda")
+    is_single = isinstance(x, torch.cuda.FloatTensor) and not isinstance(x, (torch.FloatTensor, torch.cuda.HalfTensor))
+    return once(n, is_single and isinstance(x.cpu(), torch.FloatTensor))
+
+
+def converted_by_type(n: int = 300):
+    x = torch.ones(n, device="cuda")
+    half, host = x.type(torch.cuda.HalfTensor), x.type("torch.DoubleTensor")
+    is_moved = half.is_cuda and half.dtype is torch.float16 and host.is_cpu and host.dtype is torch.float64
+    return once(n, is_moved and host.type("torch.cuda.FloatTensor").is_cuda and x.type(torch.int32).is_cuda)
