@@ -108,7 +108,7 @@ def _percent(value: float) -> str:
 
 
 def _inside(row: Row) -> str:
-    return f"{row.inside} of {row.count + row.small}" if row.place.startswith("HBM") else "–"
+    return f"{row.inside} of {row.count + row.small}" if row.has_range else "–"
 
 
 def _causes(outliers: Iterable[Comparison]) -> str:

@@ -23,12 +23,38 @@ def machine_code_notes(used: Resources, traffic: KernelTraffic | None, values: M
     """
     if used.local_bytes:
         yield f"{used.local_bytes} bytes of local memory a thread: registers that are spilled move bytes that no formula counts"
+    repeated = _repeated(used, traffic, values)
+    yield from sentences(_caveat(access, most) for access, most in repeated)
+
+
+def shared_sector_bytes(used: Resources, traffic: KernelTraffic, values: Mapping[str, int]) -> int:
+    """Return the most bytes that a counter sees of stores beyond the sectors.
+
+    The formulas count each sector of a store once. Its instructions may share sectors, and the L1 merges none to all of their
+    requests, as their times decide.
+    """
+    total = 0.0
+    for access, times in _repeated(used, traffic, values):
+        known = access.sectors if access.sectors_exact else None
+        try:
+            sectors = cast(int, (known or access.elements).evaluate(values))  # else each element in a sector of its own
+        except (OutsideFormulaError, KeyError, ValueError):
+            continue
+        total += (times - 1) * sectors * SECTOR_BYTES
+    return round(total)
+
+
+def _repeated(used: Resources, traffic: KernelTraffic | None, values: Mapping[str, int]) -> list[tuple[Access, float]]:
+    """Return the stores whose instructions share sectors.
+
+    The number beside each says how often a counter may see a sector.
+    """
     stores = [access for access in (traffic.accesses if traffic else ()) if access.kind == "write"]
     pairs = [
         (access, store) for access in stores for store in used.narrow_stores if access.source.rpartition("/")[2] == store.line
     ]
     times = [(access, _repetition(access, store, values)) for access, store in pairs]
-    yield from sentences(_caveat(access, most) for access, most in times if most > 1)
+    return [(access, most) for access, most in times if most > 1]
 
 
 def _caveat(access: Access, times: float) -> Caveat:

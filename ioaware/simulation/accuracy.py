@@ -55,6 +55,11 @@ class PredictedLaunch:
     fills_l2: bool
     l1_served_bytes: int | None = None
     """Requested reads that the L1s serve; None where it is not known."""
+    most_requested_write_bytes: int | None = None
+    """Requested writes where the L1 merges none of the instructions' requests.
+
+    None where that was not predicted.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,11 @@ class Row:
     inside: int
     small: int
     worst_small_bytes: int
+
+    @property
+    def has_range(self) -> bool:
+        """Whether a range is predicted at this place."""
+        return not self.place.startswith("requested reads")
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ def launch_simulation(
         simulated.left_dirty_bytes,
         one.warps,
         spills=_moved(replayed),
+        shared_sector_bytes=one.shared_sector_bytes,
         data_dependent=tuple(dict.fromkeys(access.tensor for access in replayed.data_dependent)),
     )
 

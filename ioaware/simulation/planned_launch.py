@@ -14,6 +14,7 @@ from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, items_of
 from ioaware.compilation.triton_ir import compiled, first_ir, integer_at
 from ioaware.derivation.derive import Derivation
+from ioaware.derivation.machine_code_notes import shared_sector_bytes
 from ioaware.fakegpu.cubin import resources
 from ioaware.machine import Machine
 from ioaware.machine.occupancy import Occupancy, l1_bytes, occupancy
@@ -42,6 +43,11 @@ class PlannedLaunch:
     plan: LaunchPlan
     by_l1: tuple[bool, ...]
     """For each access whether it is a load through the L1."""
+    shared_sector_bytes: int
+    """Most bytes that stores request beyond their sectors.
+
+    Their instructions share sectors.
+    """
 
 
 def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, sizes: list[int]) -> list[PlannedLaunch]:
@@ -69,7 +75,8 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
         if spills:
             storage[LOCAL_MEMORY] = _storage_of_spills(spills, numbers, sizes)
         by_l1 = _loads_by_l1(event, captured.values, gpu, used.loads if used else None)
-        found.append(PlannedLaunch(launch, kernel, at_once, warps, LaunchPlan(make, storage), by_l1))
+        shared = shared_sector_bytes(used, kernel, derived.values) if used else 0
+        found.append(PlannedLaunch(launch, kernel, at_once, warps, LaunchPlan(make, storage), by_l1, shared))
     return found
 
 

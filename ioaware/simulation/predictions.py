@@ -88,17 +88,19 @@ def _launch(launch: Launch, how: LaunchSimulation, capacity_bytes: int) -> Predi
     sectors = requested and requested.read_sector_bytes, requested and requested.write_sector_bytes
     elements = requested and requested.read_bytes, requested and requested.write_bytes
     added = (requested.atomic_bytes or 0) if requested else 0
-    written = sectors[1] if sectors[1] is not None else elements[1]
+    stored = sectors[1] if sectors[1] is not None else elements[1]
+    written = None if stored is None else stored + added
     return PredictedLaunch(
         launch.kernel,
         sectors[0] if sectors[0] is not None else elements[0],
-        None if written is None else written + added,
+        written,
         reads,
         writes,
         how.read_range,
         how.write_range,
         fills_l2=reads + writes + how.left_dirty_bytes > capacity_bytes,
         l1_served_bytes=how.l1.served_bytes if how.l1 else None,
+        most_requested_write_bytes=None if written is None else written + how.shared_sector_bytes,
     )
 
 

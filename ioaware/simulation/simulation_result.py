@@ -90,6 +90,11 @@ class LaunchSimulation:
     """Tensors accessed where data decide: those bytes are in the ranges alone."""
     spills: SpilledBytes | None = None
     """None where no registers are spilled, or the machine code cannot be read."""
+    shared_sector_bytes: int = 0
+    """Most requested bytes of stores beyond those predicted.
+
+    Instructions that share sectors request each of them. How many of these requests the L1 merges depends on time.
+    """
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -124,6 +129,7 @@ class LaunchSimulation:
             **({"l1": {"accessed_bytes": self.l1.accessed_bytes, "served_bytes": self.l1.served_bytes}} if self.l1 else {}),
             **({"data_dependent": list(self.data_dependent)} if self.data_dependent else {}),
             **({"spilled_registers": asdict(self.spills)} if self.spills else {}),
+            **({"shared_sector_bytes": self.shared_sector_bytes} if self.shared_sector_bytes else {}),
             "tensors": tensors,
         }
 

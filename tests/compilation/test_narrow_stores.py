@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 
 from ioaware.derivation.derive import derive
+from ioaware.machine import find_machine
+from ioaware.simulation.simulate import simulate
 from ioaware.targets.target import load_target
 
 
@@ -46,3 +48,13 @@ def test_stores_that_share_sectors_get_a_note(cols: int, dtype: str, times: str)
     notes = [note for note in derived.launches[0].notes if note.startswith("sectors of tt.store")]
     assert bool(notes) == bool(times), notes
     assert all(note.endswith(f"a counter sees up to {times} times as many") for note in notes), notes
+
+
+def test_simulate_adds_the_requests_that_share_sectors_to_its_range() -> None:
+    """Rows of 4,004 bytes: 1.24 requests of a sector, as in the note above."""
+    target = load_target(rows_of)
+    done = simulate(target, target.resolve({"cols": 1001, "dtype": "float32"}), machine=find_machine("H200"))
+    (launch,), (how,) = done.launches, done.simulations
+    assert how is not None
+    assert launch.requested is not None
+    assert how.shared_sector_bytes == pytest.approx(0.24 * (launch.requested.write_sector_bytes or 0), rel=0.01)

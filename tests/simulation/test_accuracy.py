@@ -54,6 +54,17 @@ def test_an_error_within_the_range_is_explained_by_it() -> None:
     assert "inside the predicted range" in outlier.explanation
 
 
+@pytest.mark.parametrize(("most", "inside"), [(None, False), (70 * MB, False), (80 * MB, True)])
+def test_requested_writes_have_a_range_where_instructions_share_sectors(most: int | None, inside: bool) -> None:
+    predicted = prediction(100 * MB, 0, 100 * MB)
+    launch = replace(predicted.launches[0], most_requested_write_bytes=most)
+    found = compare([measurement(100 * MB, requested_write=80 * MB)], [replace(predicted, launches=(launch,))])
+    (one,) = (one for one in found.outliers if one.place == "requested writes")
+    assert one.inside is inside
+    assert "partial-sector stores" in one.explanation
+    assert ("inside the predicted range" in one.explanation) is inside
+
+
 def test_known_causes() -> None:
     (partial,) = compare([measurement(100 * MB, requested_write=80 * MB)], [prediction(80 * MB, 80 * MB, 81 * MB)]).outliers[1:]
     assert "partial-sector stores" in partial.explanation

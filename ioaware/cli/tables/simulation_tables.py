@@ -126,7 +126,7 @@ def accuracy_text(result: Accuracy) -> Iterator[RenderableType]:
 
 def _accuracy_row(row: AccuracyRow) -> Row:
     shares = [percent_text(value) for value in (row.median, row.percentile_95, row.worst)] if row.count else [UNKNOWN] * 3
-    inside = f"{row.inside} of {row.count + row.small}" if row.place.startswith("HBM") else UNKNOWN
+    inside = f"{row.inside} of {row.count + row.small}" if row.has_range else UNKNOWN
     small = (str(row.small), bytes_text(row.worst_small_bytes)) if row.small else ("0", UNKNOWN)
     return (row.family, row.place, str(row.count), *shares, inside, *small)
 

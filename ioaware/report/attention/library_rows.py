@@ -58,7 +58,7 @@ def accuracy_table(records: Records, *, together: bool) -> list[list[dict[str, A
             cell(row.place),
             cell(f"{row.count:,}", row.count),
             *(_percent(value) for value in (row.median, row.percentile_95, row.worst)),
-            cell(f"{row.inside:,} of {row.count + row.small:,}" if row.place.startswith("HBM") else "", row.inside),
+            cell(f"{row.inside:,} of {row.count + row.small:,}" if row.has_range else "", row.inside),
         ]
         for row in rows
         if (row.family == "all" if together else row.family != "all" and row.place.startswith("HBM"))

@@ -108,7 +108,7 @@ def _headline(found: Accuracy) -> str:
 
 def _row(row: Row) -> list[dict[str, object]]:
     shares = [(row.median, row.count), (row.percentile_95, row.count), (row.worst, row.count)]
-    inside = f"{row.inside} of {row.count + row.small}" if row.place.startswith("HBM") else ""
+    inside = f"{row.inside} of {row.count + row.small}" if row.has_range else ""
     return [
         cell(row.family),
         cell(row.place),

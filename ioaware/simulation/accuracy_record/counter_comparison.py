@@ -67,6 +67,12 @@ def compare(
     return Accuracy(tuple(comparisons), tuple(unpredicted))
 
 
+def _written(one: PredictedLaunch) -> Range:
+    """Return the least and most requested writes."""
+    least = one.requested_write_bytes or 0
+    return least, least if one.most_requested_write_bytes is None else one.most_requested_write_bytes
+
+
 def _unusable(prediction: Prediction | None, launches: Sequence[Launch]) -> str:
     if prediction is None:
         return "no prediction is recorded"
@@ -90,7 +96,7 @@ def _compare_launch(
     writes: Place = "HBM writes, steady state" if in_call else "HBM writes"
     places: Mapping[Place, tuple[int | None, int | None, Range]] = {
         reads: (one.requested_read_bytes, requested.read_bytes, EVERY),
-        "requested writes": (one.requested_write_bytes, requested.write_bytes, EVERY),
+        "requested writes": (one.requested_write_bytes, requested.write_bytes, _written(one)),
         "HBM reads": (one.hbm_read_bytes, hbm.read_bytes, one.read_range),
         writes: (one.hbm_write_bytes + profiler, hbm.write_bytes, one.write_range),
     }

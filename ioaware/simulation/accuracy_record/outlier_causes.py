@@ -30,6 +30,8 @@ def cause(one: Comparison, counted: Launch, predicted: PredictedLaunch) -> str:
         return "addresses or trip counts depend on data: only a range is predicted"
     if one.place.startswith("requested reads"):
         return "the L1 serves part of the requests" if one.counted < one.predicted else "more sectors than tiles: see explain"
+    if one.place == "requested writes" and one.inside:
+        return "partial-sector stores: inside the predicted range, whose ends merge all requests of a sector and none"
     if _more(requested.write_bytes, predicted.requested_write_bytes):
         return "partial-sector stores: the L2 receives more than derived and writes some lines back early"
     if one.place == "HBM writes, steady state" and one.counted < one.predicted:
