@@ -52,6 +52,11 @@ def test_a_verb_loads_only_its_own_libraries() -> None:
     assert heavy_modules_after(verb) == {"rich"}
 
 
+def test_the_page_of_a_store_needs_no_torch() -> None:
+    """It only draws what is stored."""
+    assert not heavy_modules_after("import ioaware.cli.store_report") & {"torch", "triton", "matplotlib"}
+
+
 def test_the_version_is_printed_from_another_directory(tmp_path: Path) -> None:
     """With the package on PYTHONPATH."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ioaware.cli.output import progress
-from ioaware.report.pages.compare_page import compare_page
-from ioaware.report.pages.document import Document
-from ioaware.report.pages.findings import Findings
 from ioaware.result import Result
+
+if TYPE_CHECKING:
+    from ioaware.report.pages.document import Document
+    from ioaware.report.pages.findings import Findings
 
 DEFAULT = "H200"
 """The machine of a page without `--machine`."""
@@ -62,6 +63,8 @@ def findings_of(
 
 def compared(old: str, new: str, given: Mapping[str, str], *, with_text: bool, **how: Any) -> Document:
     """Return the page of two versions of a target at the same parameters."""
+    from ioaware.report.pages.compare_page import compare_page
+
     before, after = (findings_of(target, given, recorded=(), **how) for target in (old, new))
     words = ["--compare", old, new, *_options(given, how["config"], how.get("machine", DEFAULT), how.get("gpu"))]
     return compare_page(before, after, f"ioaware report {shlex.join(words)}", with_text=with_text)

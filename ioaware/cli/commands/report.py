@@ -83,7 +83,6 @@ def _page(
     from ioaware._atomic_file import make_directory
     from ioaware.cli.target_report import compared, findings_of, stored
     from ioaware.report.pages.document import write_document
-    from ioaware.report.pages.target_page import target_page
     from ioaware.report.svg.rasterise import check_rasteriser
 
     check_rasteriser()
@@ -92,6 +91,8 @@ def _page(
     if compare is not None:
         document = compared(*compare, with_text=with_text, **how)
     elif target is not None:
+        from ioaware.report.pages.target_page import target_page
+
         found = findings_of(target, recorded=None if store is None else stored(store), **how)
         document = target_page(found, with_text=with_text)
     else:

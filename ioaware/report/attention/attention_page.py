@@ -27,7 +27,7 @@ from ioaware.report.figures.what_binds import units
 from ioaware.report.kernel_points import pairs
 from ioaware.report.pages.document import Document
 from ioaware.report.pages.figure_set import Shown
-from ioaware.report.pages.target_page import cell, columns
+from ioaware.report.table_cells import cell, columns
 from ioaware.report.walk_figure import Fragment
 from ioaware.result import Result
 from ioaware.simulation.accuracy import point_key

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ioaware.display.units import bytes_text, time_text
-from ioaware.report.pages.target_page import bound_cell, cell, columns
+from ioaware.report.table_cells import bound_cell, cell, columns
 from ioaware.result import BYTES_HOLD, Result
 
 COLUMNS = columns(

@@ -14,7 +14,7 @@ from ioaware.bench.training.training_record import TrainingRecord
 from ioaware.display.units import significant
 from ioaware.measurement.time_bounds import with_bounds
 from ioaware.prediction import predict
-from ioaware.report.pages.target_page import cell, columns
+from ioaware.report.table_cells import cell, columns
 from ioaware.result import BYTES_HOLD, ParamValue, Result
 
 SHAPE: dict[str, ParamValue] = {"batch": 64, "heads": 16, "seq_len": 1024, "head_dim": 64}

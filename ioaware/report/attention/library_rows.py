@@ -10,7 +10,7 @@ from typing import Any
 
 from ioaware.display.units import percent_text
 from ioaware.report.attention.recorded_bytes import Records, Total, totals
-from ioaware.report.pages.target_page import cell, columns
+from ioaware.report.table_cells import cell, columns
 from ioaware.simulation.accuracy import Row, kernel_family
 
 COLUMNS = columns(

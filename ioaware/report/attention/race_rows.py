@@ -13,7 +13,7 @@ from ioaware.bench.goals import best_other, own_entry, ratio, share
 from ioaware.bench.race_record import Record
 from ioaware.bench.registry import OWN
 from ioaware.bench.statistics import spread
-from ioaware.report.pages.target_page import cell, columns
+from ioaware.report.table_cells import cell, columns
 
 WORDS = ("pass", "d", "shape", "best other")
 COLUMNS = columns("points", "slowest", "fastest", "others win at", "share of the ceiling", "round to round", words=WORDS)

@@ -18,7 +18,7 @@ from ioaware.display.text import clean, params_text
 from ioaware.display.units import bytes_text, time_text
 from ioaware.params import Param
 from ioaware.prediction import predict
-from ioaware.report.pages.target_page import TIME_COLUMNS, bound_cell, cell, columns
+from ioaware.report.table_cells import TIME_COLUMNS, bound_cell, cell, columns
 from ioaware.result import BYTES_HOLD, Params, ParamValue, Result
 from ioaware.simulation.accuracy import Prediction, point_key
 

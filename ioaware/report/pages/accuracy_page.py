@@ -11,7 +11,7 @@ from ioaware.display.units import bytes_text, percent_text
 from ioaware.report.chart import Axis, Cell, Figure, Mark, Panel, Series, drawable
 from ioaware.report.pages.document import Document
 from ioaware.report.pages.figure_set import Shown
-from ioaware.report.pages.target_page import cell, columns
+from ioaware.report.table_cells import cell, columns
 from ioaware.simulation.accuracy import MIN_BYTES, PLACES, Accuracy, Comparison, Place, Row
 
 COMMAND = "ioaware accuracy --html FILE"

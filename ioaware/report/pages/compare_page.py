@@ -15,9 +15,9 @@ from ioaware.report.pages.figure_set import Shown
 from ioaware.report.pages.findings import Findings
 from ioaware.report.pages.over import Curve
 from ioaware.report.pages.over_figure import BYTES
-from ioaware.report.pages.target_page import cell, columns
 from ioaware.report.pages.two_versions import LinePair, Pair, changed_lines, numbers, terms
 from ioaware.report.svg.bars import Bar, BarFigure
+from ioaware.report.table_cells import cell, columns
 
 OLD, NEW = "standard", "flash1"
 """Colours of the versions."""

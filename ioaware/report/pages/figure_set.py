@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ioaware.display.units import bytes_text, significant, time_text, times_text
 from ioaware.machine.time_bound import TimeBound, fastest_hbm
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, drawable, error_bars, series_of
-from ioaware.report.pages.findings import Findings
 from ioaware.report.pages.over_figure import FLOOR, HBM, REQUESTED, SECTORS, over_parameters
 from ioaware.report.svg.bars import Bar, BarFigure
 from ioaware.result import Launch
+
+if TYPE_CHECKING:
+    from ioaware.report.pages.findings import Findings
 
 MAX_LAUNCH_BARS = 16
 

@@ -7,17 +7,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from time import process_time
+from typing import TYPE_CHECKING
 
 from ioaware.analysis.formulas.evaluate import OutsideFormulaError
 from ioaware.analysis.formulas.leading_term import leading
 from ioaware.analysis.ir import Count
-from ioaware.derivation.derived import Derived
 from ioaware.display.time_limit import within
 from ioaware.errors import UsageError
 from ioaware.report.pages.known_hbm import known_hbm
 from ioaware.result import Traffic
-from ioaware.simulation.simulation_result import Simulated
 from ioaware.targets.target import compulsory_bytes
+
+if TYPE_CHECKING:
+    from ioaware.derivation.derived import Derived
+    from ioaware.simulation.simulation_result import Simulated
 
 SUFFIXES: Mapping[str, int] = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 RANGE = re.compile(r"\s*([^\W\d]\w*)\s*=\s*(\d+)([kmg]?)i?\s*\.\.\s*(\d+)([kmg]?)i?\s*", re.IGNORECASE)

@@ -6,12 +6,15 @@ Formulas, simulation and measurements share a panel; ratios and times are below.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ioaware.display.units import bytes_text, time_text, times_text
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, cell_of, drawable, error_bars, series_of
-from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.over import Curve, Moved, value_of
 from ioaware.result import Timing
+
+if TYPE_CHECKING:
+    from ioaware.report.pages.findings import Compared, Findings
 
 BYTES = Axis("bytes", "bytes")
 DEVIATION = Axis("measured ÷ derived", "ratio", log=False)

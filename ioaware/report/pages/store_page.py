@@ -17,7 +17,7 @@ from ioaware.report.figures.labels import BELOW_COMPULSORY, WORDS
 from ioaware.report.pages.document import Document
 from ioaware.report.pages.figure_set import Shown
 from ioaware.report.pages.over_figure import BYTES, FLOOR, HBM, REQUESTED
-from ioaware.report.pages.target_page import TIME_COLUMNS, cell, columns, time_cells
+from ioaware.report.table_cells import TIME_COLUMNS, cell, columns, time_cells
 from ioaware.result import Params, Result
 
 MARKS: tuple[Mark, ...] = ("predict", "derive", "trace", "simulate", "measure")

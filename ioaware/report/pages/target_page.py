@@ -11,13 +11,13 @@ from ioaware.display.notebook import FOLDERS
 from ioaware.display.text import clean, params_text
 from ioaware.display.units import bytes_text, percent_text, significant, time_text, times_text
 from ioaware.machine.time_bound import fastest_hbm
-from ioaware.measurement.time_bounds import with_bounds
 from ioaware.report.pages.document import Document
 from ioaware.report.pages.figure_set import figures_of
 from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.formula_rows import formula_tables
 from ioaware.report.pages.source_rows import hot_rows, source_sections
-from ioaware.result import Params, Result
+from ioaware.report.table_cells import TIME_COLUMNS, cell, columns, time_cells
+from ioaware.result import Params
 from ioaware.simulation.simulation_result import Simulated
 from ioaware.simulation.waves.closed_form import closed_form_lines
 
@@ -62,31 +62,6 @@ def target_page(found: Findings, *, with_text: bool = True, fragments: Sequence[
         "made": made,
     }
     return Document("target.html", derived.target, values, figures)
-
-
-def columns(*numbers: str, words: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return columns of a table: words first, then numbers."""
-    return [{"name": name, "number": False} for name in words] + [{"name": name, "number": True} for name in numbers]
-
-
-def cell(text: object, value: float | None = None) -> dict[str, Any]:
-    """Return a cell: its text, and the number that it sorts by."""
-    return {"text": clean(text), "value": float(f"{value:.6g}") if isinstance(value, float) else value}
-
-
-TIME_COLUMNS = ("time", "at least, bound by")
-
-
-def time_cells(result: Result) -> list[dict[str, Any]]:
-    """Return cells of a measured time and its bound, computed for records without one."""
-    return [cell(time_text(result.time_ns), result.time_ns), bound_cell(result)]
-
-
-def bound_cell(result: Result) -> dict[str, Any]:
-    """Return the cell of a record's least time and the level that binds."""
-    bound = with_bounds(result).time_bound
-    least = float(bound["time_ns"]) if bound else None
-    return cell(f"{time_text(least)}, {bound['binds']}" if bound else "", least)
 
 
 def _headline(found: Findings) -> str:

@@ -42,10 +42,9 @@ def png_of(drawing: Drawing) -> bytes:
     Raises `UsageError` without the library.
     """
     check_rasteriser()
-    import matplotlib
     import resvg_py
 
-    fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    fonts = font_directory()
     return resvg_py.svg_to_bytes(
         svg_string=drawing.svg,
         style_sheet=light_style(),
@@ -55,6 +54,17 @@ def png_of(drawing: Drawing) -> bytes:
         font_files=[str(fonts / "DejaVuSans.ttf"), str(fonts / "DejaVuSans-Bold.ttf")],
         font_family="DejaVu Sans",
     )
+
+
+def font_directory() -> Path:
+    """Return the directory of the fonts that matplotlib ships.
+
+    It is not imported, which takes longer than a figure.
+    """
+    found = find_spec("matplotlib")
+    if found is None or not found.origin:
+        raise UsageError("the PNGs need the fonts of matplotlib, which is not installed here", "pip install 'ioaware[report]'")
+    return Path(found.origin).parent / "mpl-data" / "fonts" / "ttf"
 
 
 def light_style() -> str:

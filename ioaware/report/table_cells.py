@@ -1,0 +1,35 @@
+"""Make the columns and cells of a page's tables, which sort by number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ioaware.display.text import clean
+from ioaware.display.units import time_text
+from ioaware.measurement.time_bounds import with_bounds
+from ioaware.result import Result
+
+TIME_COLUMNS = ("time", "at least, bound by")
+
+
+def columns(*numbers: str, words: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return columns of a table: words first, then numbers."""
+    return [{"name": name, "number": False} for name in words] + [{"name": name, "number": True} for name in numbers]
+
+
+def cell(text: object, value: float | None = None) -> dict[str, Any]:
+    """Return a cell: its text, and the number that it sorts by."""
+    return {"text": clean(text), "value": float(f"{value:.6g}") if isinstance(value, float) else value}
+
+
+def time_cells(result: Result) -> list[dict[str, Any]]:
+    """Return cells of a measured time and its bound, computed for records without one."""
+    return [cell(time_text(result.time_ns), result.time_ns), bound_cell(result)]
+
+
+def bound_cell(result: Result) -> dict[str, Any]:
+    """Return the cell of a record's least time and the level that binds."""
+    bound = with_bounds(result).time_bound
+    least = float(bound["time_ns"]) if bound else None
+    return cell(f"{time_text(least)}, {bound['binds']}" if bound else "", least)
