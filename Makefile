@@ -1,8 +1,9 @@
-# make report | test | test-all | lint | docs | mutation: each sets up .venv first, and again only when one of its inputs has changed.
+# make report | test | test-all | lint | docs | mutation | fuzz: each sets up .venv first, and again only when one of its inputs has changed.
 # On a machine without a GPU, PIP_EXTRA_INDEX_URL may name PyTorch's CPU wheels to save the download of CUDA.
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+MINUTES ?= 10
 
 BIN := .venv/bin
 # What is installed and by which Python (an activated .venv is that of its base). The stamp holds its hash and is written last: an interrupted set-up is redone.
@@ -13,7 +14,7 @@ HASH := import hashlib, pathlib, sys; \
 INPUTS := $(shell $(PYTHON) -c '$(HASH)')
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: report test test-all lint docs mutation venv clean
+.PHONY: report test test-all lint docs mutation fuzz venv clean
 .SILENT:
 
 report: venv
@@ -44,6 +45,10 @@ docs: venv
 mutation: venv
 	$(PIP) -e '.[mutation]'
 	$(BIN)/python scripts/mutation.py
+
+# An extra, run before each release: the readers of files and the derivation.
+fuzz: venv
+	$(BIN)/python -m tests.support.fuzz.for_minutes $(MINUTES)
 
 venv:
 	test -n "$(INPUTS)" || { echo "make: $(PYTHON) does not run; choose a Python: make PYTHON=python3.12" >&2; exit 5; }
