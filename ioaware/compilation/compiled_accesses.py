@@ -61,7 +61,7 @@ _BLOCKED = re.compile(
     re.MULTILINE,
 )
 _ACCUMULATOR = re.compile(r"^(#\w+) = #ttg\.nvidia_mma<\{.*?warpsPerCTA = \[(.*?)\].*?instrShape = \[(.*?)\]", re.MULTILINE)
-_LOCATION = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
+LOCATION = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
 _MEMORY = re.compile(
     r"(?P<op>tt\.load|tt\.store|ttg\.async_copy_global_to_local) .*? : "
     r"(?:tensor<(?P<shape>(?:\d+x)+)!tt\.ptr<(?P<element>\w+)>, (?P<layout>#\w+|#ttg\.slice<.*?\}>)>"
@@ -82,7 +82,7 @@ def accesses(ttgir: str, ptx: str, kinds: Collection[Kind] = ("read", "write")) 
     layouts |= {name: accumulator(_numbers(warps), _numbers(size)[1]) for name, warps, size in _ACCUMULATOR.findall(ttgir)}
     if "read" in kinds and "ttg.warp_specialize" in ttgir and any(match["scalar"] for match in _MEMORY.finditer(ttgir)):
         raise ValueError("a scalar access in a warp-specialised kernel: the number of warps that execute it is unknown")
-    locations = dict(_LOCATION.findall(ttgir))
+    locations = dict(LOCATION.findall(ttgir))
     num_warps = re.search(r'"ttg\.num-warps" = (\d+)', ttgir)
     if num_warps is None:
         raise ValueError("the TTGIR has no ttg.num-warps")

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ioaware.analysis.ir.mlir.locations import frames
+from ioaware.compilation.compiled_accesses import LOCATION
 
 _LOAD = re.compile(r"\b(tt\.load|ttg\.async_copy_global_to_local)\b(.*)loc\((#loc\d*)\)")
-_LOCATION = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
 _BYPASSING = re.compile(r"cacheModifier = (cg|cv)\b")
 _WIDE_COPY = re.compile(r"\bcp\.async\.cg\b")
 _NARROW_COPY = re.compile(r"\bcp\.async\.ca\b")
@@ -32,7 +32,7 @@ def compiled_loads(ttgir: str, ptx: str) -> tuple[CompiledLoad, ...]:
 
     A copy bypasses the L1 if the kernel's copies are of 16 bytes.
     """
-    aliases = dict(_LOCATION.findall(ttgir))
+    aliases = dict(LOCATION.findall(ttgir))
     narrow = bool(_NARROW_COPY.search(ptx)) or not _WIDE_COPY.search(ptx)
     found: list[CompiledLoad] = []
     for operation, rest, location in _LOAD.findall(ttgir):

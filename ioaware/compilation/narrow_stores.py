@@ -3,20 +3,31 @@
 An L2 then sees more of their sectors than the formulas count.
 
 The formulas count each sector of a store once. A thread that holds consecutive elements writes them by several instructions
-where the compiler cannot prove an alignment. A row that begins inside a sector makes neighbouring instructions share one. Each
-instruction requests its sectors; how many of them the L1 merges depends on time.
+where the compiler cannot prove an alignment. A row that begins inside a sector makes neighbouring instructions share one, and
+so do the copies of a row by TMA. Each instruction requests its sectors; how many of them the L1 merges depends on time.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from ioaware.compilation.compiled_accesses import WIDEST_BYTES, Access, accesses
+from ioaware.analysis.ir.mlir.locations import frames
+from ioaware.compilation.compiled_accesses import ELEMENT_BYTES, LOCATION, WIDEST_BYTES, Access, accesses
 from ioaware.compilation.layouts import Indices, requests
 from ioaware.machine.model import SECTOR_BYTES
+
+TMA_ROW_BYTES = 128
+"""Widest row of a TMA box in shared memory; a wider tile is several boxes."""
+_CONSTANT = re.compile(r"(%\w+) = arith\.constant (?:dense<)?(\d+)>? : (?:tensor<[^>]*?)?i(?:32|64)")
+_PRODUCT = re.compile(r"arith\.muli (%\w+), (%\w+)")
+_TMA_STORE = re.compile(
+    r"ttng\.async_tma_copy_local_to_global .*!ttg\.memdesc<(?:\d+x)*(?P<columns>\d+)x(?P<element>\w+),.*loc\((?P<loc>#loc\d*)\)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,58 +53,89 @@ def narrow_stores(ttgir: str, ptx: str) -> tuple[NarrowStore, ...]:
         stores = [store for store in accesses(ttgir, ptx, kinds=("write",)) if store.layout is not None]
     except ValueError:
         return ()
-    found = (NarrowStore(_place(store), *_repetitions(store)) for store in stores)
-    return tuple(dict.fromkeys(store for store in found if store.unaligned > 1))
+    factors = _constant_factors(ttgir)
+    found = [NarrowStore(_place(store.frames), *_repetitions(store, factors)) for store in stores]
+    return tuple(dict.fromkeys(store for store in (*found, *_tma_stores(ttgir)) if store.unaligned > 1))
 
 
-def _place(store: Access) -> str:
+def _place(stack: tuple[str, ...]) -> str:
     """Return file name and line, without folders.
 
     Triton's cache may hold a kernel compiled from another path.
     """
-    return store.frames[0].rpartition("/")[2] if store.frames else ""
+    return stack[0].rpartition("/")[2] if stack else ""
 
 
-def _repetitions(store: Access) -> tuple[float, float]:
+def _constant_factors(ttgir: str) -> frozenset[int]:
+    """Return the constants by which a kernel multiplies indices, but powers of two.
+
+    The stride of rows is one of them where the compiler knows it. Powers of two are sizes of tiles, or aligned strides.
+    """
+    constants = {name: int(value) for name, value in _CONSTANT.findall(ttgir)}
+    factors = {constants[name] for pair in _PRODUCT.findall(ttgir) for name in pair if name in constants}
+    return frozenset(factor for factor in factors if factor & (factor - 1))
+
+
+def _tma_stores(ttgir: str) -> Iterator[NarrowStore]:
+    """Yield the TMA stores of tiles wider than a box.
+
+    Rows that begin inside a sector then share one sector a box.
+    """
+    known = dict(LOCATION.findall(ttgir))
+    for match in _TMA_STORE.finditer(ttgir):
+        row_bytes = int(match["columns"]) * ELEMENT_BYTES.get(match["element"], 0)
+        if row_bytes > TMA_ROW_BYTES:
+            boxes = row_bytes // TMA_ROW_BYTES
+            unaligned = boxes * (TMA_ROW_BYTES // SECTOR_BYTES + 1) / (row_bytes // SECTOR_BYTES + 1)
+            yield NarrowStore(_place(frames(match["loc"], known)), 1, unaligned)
+
+
+def _repetitions(store: Access, factors: frozenset[int]) -> tuple[float, float]:
     """Return the requests of a sector for aligned rows, and the most at any place.
 
-    Aligned rows begin at a sector. The places are those that the compiler allows.
+    Aligned rows begin at a sector. The places are those that the compiler allows. With a constant stride that is no multiple of
+    a sector no rows are aligned.
 
-    Why 16 elements: that is the divisibility of strides for which Triton compiles wide instructions.
+    Why 16 elements: that is the divisibility of other strides for which Triton compiles wide instructions.
     """
-    is_wide = store.vector * store.element_bytes == WIDEST_BYTES
+    strides = [one for one in factors if one % store.vector == 0 and one * store.element_bytes % SECTOR_BYTES]
+    is_wide = store.vector * store.element_bytes == WIDEST_BYTES and not strides
     step = store.element_bytes * (16 if is_wide else store.vector)
-    times = [requested_sectors(store, start) / tile_sectors(store, start) for start in range(0, SECTOR_BYTES, step)]
-    return times[0], max(times)
+    times = [_repetition(store, start) for start in range(0, SECTOR_BYTES, step)]
+    adjacent = [_repetition(store, 0, stride) for stride in strides if stride <= store.shape[_fastest(store)]]
+    most = max([*times, *adjacent])
+    return (most if strides else times[0]), most
 
 
-def requested_sectors(store: Access, start: int) -> int:
-    """Return the sectors that the instructions request for a whole tile.
+def _repetition(store: Access, start: int, stride: int | None = None) -> float:
+    """Return how often instructions request a sector of a whole tile.
 
-    Its rows begin `start` bytes into a sector.
+    Its rows begin `start` bytes into a sector, and no two share one. Those of `stride` elements follow each other.
     """
     if store.layout is None:
         return 1
-    chosen = requests(store.layout, store.shape, store.vector, store.once)
-    places = np.sort(_sector_of_elements(store, start).ravel()[chosen], axis=1)
-    return int(chosen.shape[0] + np.count_nonzero(places[:, 1:] != places[:, :-1]))
+    sectors = _sector_of_elements(store, start, stride)
+    places = np.sort(sectors.ravel()[requests(store.layout, store.shape, store.vector, store.once)], axis=1)
+    first = places >= 0
+    first[:, 1:] &= places[:, 1:] != places[:, :-1]
+    return int(np.count_nonzero(first)) / np.unique(sectors[sectors >= 0]).size
 
 
-def tile_sectors(store: Access, start: int) -> int:
-    """Return the distinct sectors of a whole tile.
-
-    Its rows begin `start` bytes into a sector.
-    """
-    return int(np.unique(_sector_of_elements(store, start)).size)
-
-
-def _sector_of_elements(store: Access, start: int) -> Indices:
-    """Return the sector of each element of a tile, no sector shared by rows.
+def _sector_of_elements(store: Access, start: int, stride: int | None) -> Indices:
+    """Return the sector of each element of a tile, -1 beyond the stride.
 
     A row is the layout's fastest dimension.
     """
-    fastest = store.layout.order[0] if store.layout else 0
-    columns = (start + np.arange(store.shape[fastest], dtype=np.int64) * store.element_bytes) // SECTOR_BYTES
-    rows = np.arange(prod(store.shape) // store.shape[fastest], dtype=np.int64)[:, None] * (columns[-1] + 1)
+    fastest = _fastest(store)
     others = [size for dimension, size in enumerate(store.shape) if dimension != fastest]
-    return np.moveaxis((rows + columns).reshape(*others, -1), -1, fastest)
+    columns = np.arange(store.shape[fastest], dtype=np.int64)
+    rows = np.arange(prod(others), dtype=np.int64)[:, None]
+    apart_bytes = (columns.size * store.element_bytes // SECTOR_BYTES + 2) * SECTOR_BYTES
+    row_bytes = apart_bytes if stride is None else stride * store.element_bytes
+    sectors = (start + rows * row_bytes + columns * store.element_bytes) // SECTOR_BYTES
+    inside = columns < (columns.size if stride is None else stride)
+    return np.moveaxis(np.where(inside, sectors, -1).reshape(*others, -1), -1, fastest)
+
+
+def _fastest(store: Access) -> int:
+    return store.layout.order[0] if store.layout else 0

@@ -25,14 +25,13 @@ from ioaware.compilation.compiled_accesses import Access, accesses
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch
 from ioaware.compilation.layouts import Indices, owners, requests
+from ioaware.compilation.narrow_stores import TMA_ROW_BYTES
 from ioaware.compilation.triton_ir import compiled
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.measurement.counters import l1_counters as l1
 
 LINE_BYTES, COPIED_BYTES = 128, 16
 """Of an L1 line, and of what a lane copies past the L1."""
-TMA_ROW_BYTES = 128
-"""Widest row of a TMA box in shared memory; a wider tile is several boxes."""
 BY_TMA = frozenset(
     {
         *("tt.descriptor_load", "tt.descriptor_store"),

@@ -58,7 +58,8 @@ def _repeated(used: Resources, traffic: KernelTraffic | None, values: Mapping[st
 
 
 def _caveat(access: Access, times: float) -> Caveat:
-    rest = f"counted once: narrow instructions share them, and a counter sees up to {times:.3g} times as many"
+    sharing = "narrow instructions" if access.operation == "tt.store" else "copies of 128 bytes by TMA"
+    rest = f"counted once: {sharing} share them, and a counter sees up to {times:.3g} times as many"
     return Caveat(access.operation, access.source, "are", "are", rest, "sectors of ")
 
 

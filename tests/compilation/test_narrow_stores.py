@@ -11,6 +11,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ioaware.derivation.derive import derive
 from ioaware.machine import find_machine
@@ -58,3 +59,54 @@ def test_simulate_adds_the_requests_that_share_sectors_to_its_range() -> None:
     assert how is not None
     assert launch.requested is not None
     assert how.shared_sector_bytes == pytest.approx(0.24 * (launch.requested.write_sector_bytes or 0), rel=0.01)
+
+
+@triton.jit
+def rows_of_a_constant_stride(out, rows, COLS: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
+    column = tl.arange(0, BLOCK)[None, :]
+    value = (row + column).to(tl.float16)
+    tl.store(out + row * COLS + column, value, mask=(row < rows) & (column < COLS))
+
+
+def constant_rows(cols: int = 1000, at_once: int = 1, device: str = "cuda") -> Callable[[], object]:
+    out = torch.empty(16, cols, device=device, dtype=torch.float16)
+    grid = (triton.cdiv(16, at_once),)
+    warps = 4 if at_once == 1 else 1
+    return lambda: rows_of_a_constant_stride[grid](
+        out, 16, COLS=cols, ROWS=at_once, BLOCK=triton.next_power_of_2(cols), num_warps=warps
+    )
+
+
+@triton.jit
+def tiles_by_tma(out, BLOCK: tl.constexpr):
+    tile = tl.full((64, BLOCK), 1, tl.float16)
+    out.store([tl.program_id(0) * 64, tl.program_id(1) * BLOCK], tile)
+
+
+def tma_rows(cols: int = 3000, block: int = 128, device: str = "cuda") -> Callable[[], object]:
+    out = torch.empty(64, cols, device=device, dtype=torch.float16)
+    described = TensorDescriptor.from_tensor(out, [64, block])
+    return lambda: tiles_by_tma[(1, triton.cdiv(cols, block))](described, BLOCK=block)
+
+
+@pytest.mark.parametrize(
+    ("make", "params", "times"),
+    [
+        (constant_rows, {"cols": 1000}, "1.05"),  # 4 warps' 512 bytes, 16 bytes into a sector: 17 sectors each, 65 in the tile
+        (constant_rows, {"cols": 1008}, ""),  # rows of 63 sectors
+        (constant_rows, {"cols": 100, "at_once": 8}, "1.12"),  # 7 sectors for each of 8 adjacent rows, 50 in the tile
+        (constant_rows, {"cols": 112, "at_once": 8}, ""),
+        (tma_rows, {"cols": 3000}, "1.11"),  # 2 boxes of 5 sectors, 9 in the row
+        (tma_rows, {"cols": 3000, "block": 64}, ""),  # one box a row
+        (tma_rows, {"cols": 3008}, ""),
+    ],
+)
+def test_rows_that_begin_inside_a_sector_get_a_note(
+    make: Callable[..., Callable[[], object]], params: dict[str, int], times: str
+) -> None:
+    target = load_target(make)
+    derived = derive(target, target.resolve(params))
+    notes = [note for note in derived.launches[0].notes if "a counter sees up to" in note]
+    assert bool(notes) == bool(times), notes
+    assert all(note.endswith(f"share them, and a counter sees up to {times} times as many") for note in notes), notes
