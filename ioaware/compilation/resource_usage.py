@@ -11,6 +11,8 @@ from __future__ import annotations
 import io
 import os
 import re
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, redirect_stdout, suppress
@@ -44,6 +46,8 @@ class Resources:
     """Stores whose instructions share sectors."""
     loads: tuple[CompiledLoad, ...] | None = None
     """Loads, and which of them use the L1; None where the compiler makes no PTX."""
+    cubin: bytes = b""
+    """Machine code of a kernel that spills registers; empty for others."""
 
 
 class MachineCode:
@@ -109,14 +113,16 @@ class MachineCode:
                     int() | None as local_bytes,
                     [*narrow],
                     ([*_] | None) as loads,
+                    str(cubin),
                 ]:
                     stores = tuple(NarrowStore(*store) for store in cast(Any, narrow))
                     known = None if loads is None else tuple(CompiledLoad(*load) for load in cast(Any, loads))
-                    return Resources(shared_bytes, registers, local_bytes, stores, known)
+                    return Resources(shared_bytes, registers, local_bytes, stores, known, zlib.decompress(b64decode(cubin)))
                 case _:
                     self._pending[work.key] = self._threads.submit(work.prepared())
         made = self._pending.pop(work.key).result()
-        disk_cache.store(work.name(text), list(astuple(made)))
+        packed = b64encode(zlib.compress(made.cubin)).decode()
+        disk_cache.store(work.name(text), [*astuple(made)[:-1], packed])
         disk_cache.store(work.name(), True)
         return made
 
@@ -168,7 +174,8 @@ class _Lowering:
             else:
                 registers, local_bytes = resources(made) if self._gpu.backend == "cuda" else (None, None)
             del alive
-            return Resources(int(metadata["shared"]), registers, local_bytes, *_accesses(texts))
+            cubin = made if local_bytes and isinstance(made, bytes) else b""
+            return Resources(int(metadata["shared"]), registers, local_bytes, *_accesses(texts), cubin=cubin)
 
         return lowered
 
@@ -191,7 +198,8 @@ def resources_by_triton(launch: CapturedLaunch, values: Mapping[str, int], gpu: 
     """
     kernel = compiled(launch, values, gpu)
     registers, local_bytes = resources(kernel.asm["cubin"]) if gpu.backend == "cuda" else (None, None)
-    return Resources(int(kernel.metadata.shared), registers, local_bytes, *_accesses(kernel.asm))
+    cubin: bytes = kernel.asm["cubin"] if local_bytes else b""
+    return Resources(int(kernel.metadata.shared), registers, local_bytes, *_accesses(kernel.asm), cubin=cubin)
 
 
 def _accesses(texts: Mapping[str, str]) -> tuple[tuple[NarrowStore, ...], tuple[CompiledLoad, ...] | None]:

@@ -12,10 +12,10 @@ from ioaware.analysis.ir import KernelTraffic
 from ioaware.compilation.compiled_loads import CompiledLoad
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, items_of
-from ioaware.compilation.triton_ir import compiled, first_ir, integer_at
+from ioaware.compilation.resource_usage import Resources
+from ioaware.compilation.triton_ir import first_ir, integer_at
 from ioaware.derivation.derive import Derivation
 from ioaware.derivation.machine_code_notes import shared_sector_bytes
-from ioaware.fakegpu.cubin import resources
 from ioaware.machine import Machine
 from ioaware.machine.occupancy import Occupancy, l1_bytes, occupancy
 from ioaware.result import Launch
@@ -70,7 +70,7 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
             storage[name] = numbers[tensor.storage]
         warps = int(event.options.get("num_warps", DEFAULT_WARPS))
         at_once = occupancy(machine, warps=warps, registers=launch.registers, shared_bytes=launch.shared_bytes or 0)
-        spills = _spills(event, captured.values, gpu, launch, at_once, machine)
+        spills = _spills(used, warps, launch, at_once, machine)
         make = _replay(event, captured.values, gpu, at_once, frozenset(storage), machine, spills)
         if spills:
             storage[LOCAL_MEMORY] = _storage_of_spills(spills, numbers, sizes)
@@ -90,22 +90,11 @@ def _storage_of_spills(spills: LaunchSpills, numbers: dict[int, int], sizes: lis
     return number
 
 
-def _spills(
-    event: CapturedLaunch,
-    values: Mapping[str, int],
-    gpu: GPUTarget,
-    launch: Launch,
-    at_once: Occupancy,
-    machine: Machine,
-) -> LaunchSpills | None:
+def _spills(used: Resources | None, warps: int, launch: Launch, at_once: Occupancy, machine: Machine) -> LaunchSpills | None:
     """Return the spilled registers of a launch; None where there are none."""
-    if not launch.local_bytes:
+    if used is None or not used.local_bytes or not used.cubin:
         return None
-    kernel = compiled(event, values, gpu)
-    if "cubin" not in kernel.asm or not (local_bytes := resources(kernel.asm["cubin"])[1]):
-        return None
-    shape = _l1_shape(launch, at_once, machine)
-    return launch_spills(kernel.asm["cubin"], local_bytes, warps=kernel.metadata.num_warps, at_once=at_once, shape=shape)
+    return launch_spills(used.cubin, used.local_bytes, warps=warps, at_once=at_once, shape=_l1_shape(launch, at_once, machine))
 
 
 def _l1_shape(launch: Launch, at_once: Occupancy, machine: Machine) -> L1Shape:
