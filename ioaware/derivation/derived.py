@@ -113,13 +113,12 @@ class Derived(Result):
 
     def _repr_html_(self) -> str:
         """Return the result's table for a notebook, and its formulas in MathML."""
-        from ioaware.analysis.formulas.iverson import with_brackets
-        from ioaware.display.mathml import formulas_html
+        from ioaware.analysis.formulas.typeset import formulas_html
 
         rows = [(kernel.kernel, kernel.read_bytes, kernel.write_bytes) for kernel in self.kernels if kernel]
         if len(rows) > 1 and self.formulas:
             rows.append(("total", self.formulas.read_bytes, self.formulas.write_bytes))
-        typeset = [(name, with_brackets(reads.expr), with_brackets(writes.expr)) for name, reads, writes in rows]
+        typeset = [(name, reads.expr, writes.expr) for name, reads, writes in rows]
         conditions = [str(condition) for condition in self.validity.conditions] if self.validity else []
         return Result._repr_html_(self) + formulas_html(typeset, conditions)  # pyright: ignore[reportPrivateUsage]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -37,19 +36,6 @@ def mathml(expr: Expr) -> str:
     safe = {symbol: Symbol(name, **symbol.assumptions0) for symbol, name in names.items() if name != str(symbol)}
     text = str(typeset(found.xreplace(safe), printer="presentation", disable_split_super_sub=True, mul_symbol="dot"))
     text = ENTITY.sub(lambda found: chr(int(found[1])) if found[1] else chr(int(found[2], 16)), text)
+    text = text.replace("<mo>-</mo>", "<mo>−</mo>")
     text = INDEXED.sub(r"<msub><mi>\1</mi><mi>\2</mi></msub>", text)
     return f"<math>{text}</math>" if len(text) <= LONGEST else f"a formula in {len(text)} characters of MathML"
-
-
-def formulas_html(rows: Iterable[tuple[str, Expr, Expr]], conditions: Iterable[str] = ()) -> str:
-    """Return a table of names with their formulas, and the conditions below it.
-
-    The formulas are those of reads and writes.
-    """
-    cells = (
-        f"<tr><th>{escape(clean(name))}</th><td>{mathml(reads)}</td><td>{mathml(writes)}</td></tr>"
-        for name, reads, writes in rows
-    )
-    table = f"<table><tr><th></th><th>reads</th><th>writes</th></tr>{''.join(cells)}</table>"
-    held = ", ".join(f"<code>{escape(clean(condition))}</code>" for condition in conditions)
-    return f"{table}<p>for {held}</p>" if held else table

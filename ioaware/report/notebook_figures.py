@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
+from ioaware.analysis.formulas.typeset import formulas_html
 from ioaware.cases import CASES
-from ioaware.display.mathml import formulas_html
 from ioaware.display.text import clean
 from ioaware.display.time_limit import within
 from ioaware.display.units import bytes_text

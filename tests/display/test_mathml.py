@@ -7,7 +7,8 @@ import xml.etree.ElementTree as ElementTree
 import sympy
 
 from ioaware.analysis.formulas.functions import ceil_div, positive_symbols
-from ioaware.display.mathml import LONGEST, formulas_html, mathml
+from ioaware.analysis.formulas.typeset import formulas_html
+from ioaware.display.mathml import LONGEST, mathml
 
 (seq_len,) = positive_symbols("seq_len")
 

@@ -9,11 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ioaware.analysis.formulas.printing import show
+from ioaware.analysis.formulas.typeset import typeset
 from ioaware.analysis.theory.counting import Counts, Elements, N, N_k
 from ioaware.case import Case
 from ioaware.cases import CASES
-from ioaware.display.mathml import mathml
 from ioaware.display.text import clean, params_text
 from ioaware.display.units import bytes_text, time_text
 from ioaware.params import Param
@@ -22,8 +21,6 @@ from ioaware.report.table_cells import TIME_COLUMNS, bound_cell, cell, columns
 from ioaware.result import BYTES_HOLD, Params, ParamValue, Result
 from ioaware.simulation.accuracy import Prediction, point_key
 
-MAX_TYPESET = 260
-"""Characters of a formula's text up to which it is typeset."""
 POINT_COLUMNS = columns(
     "requested", "reads ÷ predicted", "writes ÷ predicted", "HBM", *TIME_COLUMNS, words=("recorded point",)
 )  # fmt: skip
@@ -135,7 +132,7 @@ def _cause(result: Result, ratio: float, sectors: Mapping[str, Prediction], *, r
 def _formulas(counts: Counts) -> Iterator[dict[str, str]]:
     """Yield reads, writes and atomics of all instances.
 
-    They are typeset, or given by length where a formula is long.
+    They are typeset.
     """
     for name, side in (("reads", counts.reads), ("writes", counts.writes), ("atomics", counts.atomics)):
         if not side.count.is_zero:
@@ -145,9 +142,8 @@ def _formulas(counts: Counts) -> Iterator[dict[str, str]]:
 def _formula(counts: Counts, side: Elements) -> dict[str, str]:
     total: Any = counts.instances * side.bytes
     merged = total.subs(N_k, N)
-    text = show(merged)
     symbols = ", ".join(f"{name}: {SYMBOLS[name]}" for name in sorted(map(str, merged.free_symbols)) if name in SYMBOLS)
-    return {"formula": mathml(merged) if len(text) <= MAX_TYPESET else "", "text": clean(text, 1200), "symbols": symbols}
+    return {"formula": typeset(merged), "symbols": symbols}
 
 
 def _check(case: Case, check: Mapping[str, Result]) -> dict[str, Any]:

@@ -73,7 +73,8 @@ def _term(row: Pair) -> list[dict[str, Any]]:
     change = (row.new or 0) - (row.old or 0) if both else None
     sign = "" if not change else "+" if change > 0 else "−"
     shown = "data decide" if change is None else "same" if change == 0 else sign + bytes_text(abs(change))
-    return [cell(row.name), cell(bytes_text(row.old), row.old), cell(bytes_text(row.new), row.new), cell(shown, change)]
+    named = cell(row.name) | {"html": row.html}
+    return [named, cell(bytes_text(row.old), row.old), cell(bytes_text(row.new), row.new), cell(shown, change)]
 
 
 def _moves(line: LinePair) -> bool:

@@ -13,21 +13,21 @@ from typing import Any
 from sympy import Expr
 
 from ioaware.analysis.formulas.divisibility_cases import Cases, cases
-from ioaware.analysis.formulas.iverson import with_brackets
 from ioaware.analysis.formulas.leading_term import leading
 from ioaware.analysis.formulas.printing import show
+from ioaware.analysis.formulas.typeset import typeset, typeset_condition
 from ioaware.analysis.ir import Count
 from ioaware.derivation.derived import Derived
 from ioaware.derivation.launch_formulas import Formulas, formulas_of
-from ioaware.display.mathml import mathml
 from ioaware.display.text import clean
 from ioaware.display.time_limit import within
 from ioaware.display.units import UNKNOWN, bytes_text, significant
 from ioaware.report.pages.over import value_at
 
 SECONDS = 3.0
-MAX_TYPESET, MAX_TEXT = 400, 6000
-"""Characters of a formula's text up to which it is typeset, and shown at all."""
+MAX_TEXT = 6000
+"""Characters of a formula that are shown as text, where it is too long to typeset."""
+MAX_CONDITION = 400
 MAX_KERNELS = 12
 
 
@@ -35,7 +35,7 @@ MAX_KERNELS = 12
 class FormulaRow:
     """Describe one quantity by its value, its formula and its leading term.
 
-    The formula is MathML or, where it is long, text; the leading term is MathML.
+    Formulas are HTML with MathML. `formula` is empty where it is too long to typeset; then `text` is shown.
 
     `where` is the divisibility that the formula is for, `otherwise` the formula of other lengths; empty where it is for all.
     """
@@ -74,7 +74,7 @@ def formula_tables(derived: Derived) -> tuple[list[FormulaTable], int]:
         FormulaTable(
             clean(kernel.kernel) + (f", {times[kernel]} launches, each" if times[kernel] > 1 else ""),
             tuple(_rows(formulas_of(kernel), derived)),
-            tuple(clean(condition, MAX_TYPESET) for condition in held[kernel]),
+            tuple(clean(condition, MAX_CONDITION) for condition in held[kernel]),
         )
         for kernel in ranked[:MAX_KERNELS]
     ]
@@ -83,7 +83,7 @@ def formula_tables(derived: Derived) -> tuple[list[FormulaTable], int]:
             FormulaTable(
                 "All launches",
                 tuple(_rows(derived.formulas, derived)),
-                tuple(clean(one, MAX_TYPESET) for one in derived.conditions),
+                tuple(clean(one, MAX_CONDITION) for one in derived.conditions),
             )
         )
     return tables, max(0, len(ranked) - MAX_KERNELS)
@@ -113,9 +113,9 @@ def formula_row(name: str, value: str, expr: Expr) -> FormulaRow:
     """
     case = within(SECONDS, lambda: cases(expr)) or Cases(expr)
     written = within(SECONDS, lambda: show(case.whole)) or ""
-    typeset = within(SECONDS, lambda: mathml(with_brackets(case.whole))) if 0 < len(written) <= MAX_TYPESET else None
+    formula = (within(SECONDS, lambda: typeset(case.whole)) or "") if written else ""
     found: Any = within(SECONDS, lambda: leading(expr).term) if written else None
-    term = mathml(with_brackets(found)) if found is not None and found != case.whole and len(show(found)) <= MAX_TYPESET else ""
-    where = "" if case.where is None else clean(show(case.where), MAX_TYPESET)  # pyright: ignore[reportArgumentType]
-    other = within(SECONDS, lambda: "" if case.otherwise is None else show(case.otherwise)) or ""
-    return FormulaRow(name, value, typeset or "", clean(written, MAX_TEXT), len(written), term, where, clean(other, MAX_TEXT))
+    term = "" if found is None or found == case.whole else within(SECONDS, lambda: typeset(found)) or ""
+    where = "" if case.where is None else typeset_condition(case.where)
+    other = "" if case.otherwise is None else within(SECONDS, lambda: typeset(case.otherwise)) or ""  # pyright: ignore[reportArgumentType]
+    return FormulaRow(name, value, formula, clean(written, MAX_TEXT), len(written), term, where, other)

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
+from typing import Any
 
-from ioaware.analysis.formulas.iverson import with_brackets
+from ioaware.analysis.formulas.leading_term import leading
 from ioaware.analysis.formulas.printing import show
+from ioaware.analysis.formulas.typeset import typeset
 from ioaware.analysis.ir import Count
 from ioaware.derivation.annotated_source import MAX_HOT, AnnotatedSource
 from ioaware.derivation.line_costs import LineCost, line_cost
 from ioaware.derivation.line_report import Explanation, Section
-from ioaware.display.mathml import mathml
 from ioaware.display.text import clean
+from ioaware.display.time_limit import within
 from ioaware.display.units import bytes_text, percent_text, times_text
 from ioaware.report.pages.shared_lines import NOT_COUNTED, Lines, SharedLines
 
 MAX_LINES = 1500
-MAX_FORMULA, MAX_TYPESET = 240, 90
-"""Characters of a line's formula that are shown, and up to which it is typeset."""
+MAX_OPEN = 90
+"""Characters of a line's formula up to which it is not folded."""
+MAX_TEXT = 400
+"""Characters of a formula that are shown as text, where it is too long to typeset."""
+SECONDS = 1.0
 LONGEST_NAME = 28
 """Characters of a file's name that stand beside a hot line in full."""
 
@@ -28,8 +34,8 @@ LONGEST_NAME = 28
 class SourceRow:
     """One line.
 
-    Texts are empty where the line moves nothing; `heat` is 0 to 10; `source` is empty where it is withheld. `typeset` is a
-    short formula as MathML.
+    Texts are empty where the line moves nothing; `heat` is 0 to 10; `source` is empty where it is withheld. `formula` is HTML:
+    the formula or, of a long one, which `folded` holds, its leading term.
     """
 
     number: int
@@ -44,7 +50,7 @@ class SourceRow:
     shared: str
     kinds: str
     formula: str
-    typeset: str
+    folded: str
     place: str
 
 
@@ -105,11 +111,16 @@ def _short(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[:6]}…{name[-9:]}"
 
 
-def _typeset(count: Count) -> str:
-    """Return a short formula as MathML; empty of a long one."""
-    if len(show(count.expr)) > MAX_TYPESET:
-        return ""
-    return ("≤ " if count.at_most else "") + mathml(with_brackets(count.expr))
+def _formula(count: Count) -> tuple[str, str]:
+    """Return a formula as HTML, and an empty text.
+
+    Of a long one, return its leading term, and the formula.
+    """
+    bound, text = "≤ " if count.at_most else "", show(count.expr)
+    whole = within(SECONDS, lambda: typeset(count.expr)) or f"<code>{escape(clean(text, MAX_TEXT))}</code>"
+    found: Any = within(SECONDS, lambda: leading(count.expr).term) if len(text) > MAX_OPEN else None
+    first = "" if found is None or found == count.expr else within(SECONDS, lambda: typeset(found))
+    return (bound + first, whole) if first else (bound + whole, "")
 
 
 def _row(cost: LineCost, section: Section, lines: Lines, *, with_text: bool) -> SourceRow:
@@ -131,7 +142,6 @@ def _row(cost: LineCost, section: Section, lines: Lines, *, with_text: bool) -> 
         "data" if cost.runs is None else f"{cost.runs:,}",
         shared,
         line.kinds,
-        clean(line.bytes, MAX_FORMULA),
-        _typeset(line.bytes),
+        *_formula(line.bytes),
         place,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 from itertools import zip_longest
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ import sympy
 from sympy import Expr
 
 from ioaware.analysis.formulas.printing import show
+from ioaware.analysis.formulas.typeset import typeset
 from ioaware.analysis.ir import Count
 from ioaware.derivation.line_costs import LineCost, line_cost
 from ioaware.derivation.line_report import Explanation, Section
@@ -32,12 +34,13 @@ Change = Literal["same", "removed", "added"]
 class Pair:
     """A quantity of both versions; None where it is unknown or, of a term, absent.
 
-    `name` is text for people.
+    `name` is text for people; `html` is a term's name with its formulas typeset.
     """
 
     name: str
     old: int | None
     new: int | None
+    html: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -62,7 +65,7 @@ def numbers(old: Findings, new: Findings) -> list[Pair]:
         ("reads", "read_bytes"), ("writes", "write_bytes"), ("atomics", "atomic_bytes"), ("read sectors", "read_sector_bytes"),
         ("write sectors", "write_sector_bytes"),
     )  # fmt: skip
-    rows = [Pair(name, *(side and getattr(side, field) for side in sides)) for name, field in named]
+    rows = [Pair(name, sides[0] and getattr(sides[0], field), sides[1] and getattr(sides[1], field)) for name, field in named]
     rows.append(Pair("HBM, simulated", old.hbm_bytes, new.hbm_bytes))
     rows.append(Pair("compulsory", old.compulsory_bytes, new.compulsory_bytes))
     known = {(row.old, row.new): row for row in reversed(rows[:3])}  # sectors that are the bytes say nothing more
@@ -87,8 +90,15 @@ def terms(old: Findings, new: Findings) -> list[Pair]:
             ]
             forms = [show(parts[term] * term) if term in parts else "–" for parts in both]
             label = forms[0] if forms[0] == forms[1] else f"{forms[0]} → {forms[1]}"
-            rows.append(Pair(f"{kind}: {clean(label, MAX_TERM)}", *values))
+            drawn = [_typeset(parts[term] * term) if term in parts else "–" for parts in both]
+            html = f"{kind}: " + (drawn[0] if forms[0] == forms[1] else f"{drawn[0]} → {drawn[1]}")
+            old_bytes, new_bytes = values
+            rows.append(Pair(f"{kind}: {clean(label, MAX_TERM)}", old_bytes, new_bytes, html))
     return sorted(rows, key=lambda row: (row.old == row.new, -abs((row.new or 0) - (row.old or 0))))
+
+
+def _typeset(term: Expr) -> str:
+    return within(SECONDS, lambda: typeset(term)) or f"<code>{escape(clean(show(term), MAX_TERM))}</code>"
 
 
 def _terms(count: Count) -> dict[Expr, Expr]:
