@@ -10,6 +10,7 @@ import numbers
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from ioaware._monkeypatch import Patches
 from ioaware.fakegpu.cuda_functions import on_cpu
+from ioaware.fakegpu.host_tensors import host_work
 from ioaware.fakegpu.storages import OperatorMode
 from ioaware.symints.symbols import ReadsDataError, user_line
 
@@ -85,6 +87,62 @@ def module_conversions() -> Generator[None]:
     with Patches() as patches:
         patches.set(modules, "_apply", convert)
         yield
+
+
+@contextmanager
+def copies() -> Generator[None]:
+    """Inside the block, let `copy.copy` and `copy.deepcopy` copy fake tensors, as those of a module.
+
+    Why: torch copies their memory, of which they have none.
+    """
+
+    def deep_copy(tensor: Any, memo: dict[Any, Any]) -> Any:
+        if not tensor.is_leaf:
+            return torch.Tensor.__deepcopy__(tensor, memo)  # raises
+        if id(tensor) not in memo:
+            new = memo[id(tensor)] = _copy(tensor, _copied_memory(tensor, memo))
+            new.__dict__ |= deepcopy(_own_attributes(tensor, new), memo)
+            new.grad = deepcopy(tensor.grad, memo)
+        return memo[id(tensor)]
+
+    def shallow_copy(tensor: Any) -> Any:
+        new = _copy(tensor, tensor.untyped_storage())
+        new.__dict__ |= _own_attributes(tensor, new)
+        return new
+
+    with Patches() as patches:
+        patches.set(FakeTensor, "__deepcopy__", deep_copy)
+        patches.set(FakeTensor, "__copy__", shallow_copy)
+        yield
+
+
+def _copy(tensor: Any, storage: Any) -> Any:
+    """Return a tensor like another one in this memory."""
+    with torch.no_grad(), host_work():
+        new = tensor.new_empty(0).set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
+    new.__class__ = type(tensor)
+    return new.requires_grad_(tensor.requires_grad)
+
+
+def _copied_memory(tensor: Any, memo: dict[Any, Any]) -> Any:
+    """Return a copy of the tensor's memory, the same one for tensors that share it.
+
+    That of a parameter is copied by an operator, for each of them.
+    """
+    with torch.no_grad():
+        if isinstance(tensor, torch.nn.Parameter):
+            return tensor.detach().clone().untyped_storage()
+        storage = tensor.untyped_storage()
+        key = ("memory", storage._cdata)
+        if key not in memo:
+            with host_work():
+                memo[key] = tensor.new_empty(storage.nbytes(), dtype=torch.uint8).untyped_storage()
+        return memo[key]
+
+
+def _own_attributes(tensor: Any, new: Any) -> dict[str, Any]:
+    """Return the attributes that host code gave a tensor."""
+    return {name: value for name, value in vars(tensor).items() if name not in vars(new)}
 
 
 class _SymbolicMath:

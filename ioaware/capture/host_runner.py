@@ -18,6 +18,7 @@ from ioaware.capture.fake_tensors import (
     CudaFakeTensorMode,
     DropGenerators,
     EmptyRandomTensors,
+    copies,
     module_conversions,
     symbolic_initialisers,
 )
@@ -216,7 +217,7 @@ class HostRunner:
                 cheap_simplify(),
             ):
                 fake_tensors = CudaFakeTensorMode(run.symbols.shapes)
-                with fake_tensors, EmptyRandomTensors(), module_conversions(), data, interceptor:
+                with fake_tensors, EmptyRandomTensors(), module_conversions(), copies(), data, interceptor:
                     self._work(run, interceptor, index_data)
                 run.chance = chance()
             run.notes, run.may_differ = self._stand_in.notes, bool(self._stand_in.differences)

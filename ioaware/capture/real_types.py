@@ -15,7 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ioaware._monkeypatch import Patches
-from ioaware.capture.tensor_subclasses import class_in_host_code
+from ioaware.capture.tensor_subclasses import class_in_host_code, set_class
 from ioaware.fakegpu.host_caller import host_modules, is_library
 
 plain: Any = builtins.type
@@ -52,6 +52,10 @@ class _OfRealType(torch.Tensor):
     def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         asks = sys._getframe(1).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
         return plain(self) if is_library(asks) else class_in_host_code(self)
+
+    @__class__.setter
+    def __class__(self, kind: Any) -> None:
+        set_class(self, kind)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from ioaware._monkeypatch import Patches
 
 _Tensor: Any = torch.Tensor
-_set_class: Any = object.__dict__["__class__"].__set__
+set_class: Any = object.__dict__["__class__"].__set__
 
 
 class _KeepsItsClass(torch.Tensor):
@@ -48,7 +48,7 @@ def tensor_subclasses() -> Generator[None]:
         if kind not in fakes:
             names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "class_in_host_code": kind}
             fakes[kind] = type(str(kind.__name__), (kind, _KeepsItsClass, FakeTensor), names)
-        _set_class(tensor, fakes[kind])
+        set_class(tensor, fakes[kind])
         return tensor
 
     def is_new(kind: Any, tensor: Any) -> bool:

@@ -96,6 +96,23 @@ def _timing_error(action: str) -> UsageError:
     return UsageError(f"the host function {action}, which has no meaning without a GPU", "Leave timing to ioaware measure.")
 
 
+class _Device(nullcontext[None]):
+    """A device or stream made current, of which there is one."""
+
+    idx = prev_idx = CUDA.index
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        super().__init__()
+
+
+def _unmeasured(*_: Any, **__: Any) -> Any:
+    """Raise `UsageError`: these are readings of a GPU at work."""
+    raise UsageError(
+        "the host function reads the GPU's clock, power, temperature or load, which has no meaning without a GPU",
+        "Leave readings to ioaware measure.",
+    )
+
+
 def _no_graphs(*_: Any, **__: Any) -> Any:
     """Raise `UsageError`: a graph is replayed by the driver, which is not there."""
     raise UsageError(
@@ -133,7 +150,10 @@ def torch_cuda(stand_in: StandIn) -> dict[str, Any]:
     }
     return {
         **{name: always(value) for name, value in constants.items()},
-        **{name: always(nullcontext()) for name in ("device", "device_of", "stream")},
+        **{name: type(name, (_Device,), {}) for name in ("device", "device_of")},
+        "stream": always(nullcontext()),
+        **dict.fromkeys(("clock_rate", "temperature", "power_draw", "utilization"), _unmeasured),
+        **dict.fromkeys(("memory_usage", "device_memory_used"), _unmeasured),
         **{name: always(_Stream()) for name in ("current_stream", "default_stream")},
         **{name: type(name, (_Stream,), {}) for name in ("Stream", "Event")},
         **dict.fromkeys(("CUDAGraph", "graph", "make_graphed_callables"), _no_graphs),
