@@ -91,14 +91,16 @@ def module_conversions() -> Generator[None]:
 
 @contextmanager
 def copies() -> Generator[None]:
-    """Inside the block, let `copy.copy` and `copy.deepcopy` copy fake tensors, as those of a module.
+    """Inside the block, let the functions of `copy` copy fake tensors.
 
     Why: torch copies their memory, of which they have none.
     """
 
+    plain: Any = vars(torch.Tensor)["__deepcopy__"]
+
     def deep_copy(tensor: Any, memo: dict[Any, Any]) -> Any:
         if not tensor.is_leaf:
-            return torch.Tensor.__deepcopy__(tensor, memo)  # raises
+            return plain(tensor, memo)  # raises
         if id(tensor) not in memo:
             new = memo[id(tensor)] = _copy(tensor, _copied_memory(tensor, memo))
             new.__dict__ |= deepcopy(_own_attributes(tensor, new), memo)
@@ -142,7 +144,8 @@ def _copied_memory(tensor: Any, memo: dict[Any, Any]) -> Any:
 
 def _own_attributes(tensor: Any, new: Any) -> dict[str, Any]:
     """Return the attributes that host code gave a tensor."""
-    return {name: value for name, value in vars(tensor).items() if name not in vars(new)}
+    attributes: dict[str, Any] = tensor.__dict__
+    return {name: value for name, value in attributes.items() if name not in vars(new)}
 
 
 class _SymbolicMath:

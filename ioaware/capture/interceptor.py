@@ -46,7 +46,7 @@ from ioaware.fakegpu.autotuning import (
 )
 from ioaware.fakegpu.host_tensors import ASK_FOR_HOST_CODE, CPU, CUDA, HostTensors
 from ioaware.fakegpu.storages import strided_tensors
-from ioaware.symints.symbols import Symbols, bit_length, symbolic_hash, user_line
+from ioaware.symints.symbols import Symbols, bit_length, symbolic_hash, symbolic_text, user_line
 
 tl: Any = _tl
 jit: Any = _jit
@@ -135,6 +135,9 @@ class Interceptor:
             patches.set(owner, name, _no_dlpack)
         patches.set(torch.SymInt, "bit_length", bit_length)
         patches.set(torch.SymInt, "__hash__", symbolic_hash)
+        for kind in (torch.SymInt, torch.SymFloat, torch.SymBool):
+            for name in ("__repr__", "__format__"):
+                patches.set(kind, name, symbolic_text)
         patch_autotuners(patches, self._tuned)
         activate(launch)
         return self

@@ -78,6 +78,11 @@ class Decision:
 
 
 NOTHING: Mapping[str, str] = {}
+WRITERS = ("<string>", *(f"/{name}.py" for name in ("dataclasses", "reprlib", "pprint", "string", "collections/__init__")))
+"""Files of Python whose functions write text for host code.
+
+A dataclass has its own in a string.
+"""
 
 
 class ReadsDataError(UsageError):
@@ -206,12 +211,26 @@ class Symbols:
         where, inside_torch = user_line()
         if inside_torch:
             raise TypeError("unhashable type: non-nested SymInt")
+        self._check_by_running(expr, f"is the key of a cache or table at {where}")
+        return hash((id(self), expr))
+
+    def text(self, expr: Any, form: str) -> str:
+        """Return the text of an expression at the given values.
+
+        It may be the key of a cache or table. Raises `ReadsDataError` where the value is data.
+        """
+        outcome = self._outcome(expr)
+        if outcome.free_symbols:
+            raise _reads_data()
+        where, inside_torch = user_line(WRITERS)
+        if expr.free_symbols and not inside_torch:
+            self._check_by_running(expr, f"is text at {where}")
+        return format(_python(outcome), form)
+
+    def _check_by_running(self, expr: Any, use: str) -> None:
         names = self._names(expr)
         self.keys |= names
-        self.assume(
-            f"{', '.join(sorted(names))} is the key of a cache or table at {where}: other values are checked by running"
-        )
-        return hash((id(self), expr))
+        self.assume(f"{', '.join(sorted(names))} {use}: other values are checked by running")
 
     def decide(self, expr: Any) -> Any:
         """Return the value of an expression that host code guards on.
@@ -283,6 +302,12 @@ def symbolic_hash(value: Any) -> int:
         return hash(value.node.nested_int())
     decider: Symbols = value.node.shape_env.decider
     return decider.key(_expr_of(value))
+
+
+def symbolic_text(value: Any, form: str = "") -> str:
+    """Return the text of a symbolic number, which torch shows by its symbols."""
+    decider: Symbols = value.node.shape_env.decider
+    return decider.text(_expr_of(value), form)
 
 
 def bit_length(value: Any) -> Any:

@@ -196,6 +196,22 @@ def test_tensors_of_a_class_of_the_users(targets: ModuleType, name: str, launche
     assert results[0].requested.read_formula == f"{4 * launches}*n"
 
 
+@pytest.mark.parametrize("name", ["by_the_text_of_a_size", "by_the_text_of_a_shape", "by_the_text_of_a_dataclass"])
+def test_sizes_written_as_text_are_checked_by_running(targets: ModuleType, name: str) -> None:
+    result = derive_target(targets, name)
+    assert any("is text at" in note for note in result.notes)
+    assert result.evaluate(n=200)
+    with pytest.raises(UsageError, match="other launches"):
+        result.evaluate(n=2000)
+
+
+@pytest.mark.parametrize("name", ["copied_deeply", "on_a_device"])
+def test_copies_of_tensors_and_devices(targets: ModuleType, name: str) -> None:
+    for result in (derive_target(targets, name), trace(load_target(getattr(targets, name)), {})):
+        assert result.exact
+        assert [launch.kernel for launch in result.launches if launch.origin == "triton"] == ["scale_kernel"]
+
+
 def test_launches_that_differ_on_real_tensors_are_not_exact(targets: ModuleType) -> None:
     """They are compared where a run on real tensors reads data."""
     result = derive_target(targets, "by_the_type_of_a_tensor")
@@ -251,6 +267,7 @@ def test_a_branch_on_what_a_kernel_computes_is_refused(targets: ModuleType, name
         ("result_compared", "compares what a kernel computed at host_code_targets.py:"),
         ("graph_of_launches", "records a CUDA graph"),
         ("timed_by_the_host", "benchmarks a kernel"),
+        ("by_the_clock_of_the_gpu", "reads the GPU.s clock"),
     ],
 )
 def test_what_needs_a_gpu_is_refused_in_one_sentence(targets: ModuleType, name: str, message: str) -> None:

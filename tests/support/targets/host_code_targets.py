@@ -5,6 +5,7 @@ Each has one idiom.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import datetime as datetime_module
 import functools
@@ -712,3 +713,34 @@ def of_its_own_class_with_gradient(n: int = 1000):
     x = ones(n).requires_grad_()
     (x.as_subclass(Named) * 2).sum().backward()
     return scale(x.grad.contiguous())
+
+
+def by_the_text_of_a_size(n: int = 100):
+    return if_else(n, {"100": 0, "2000": 1}.get(f"{n}", 0))
+
+
+def by_the_text_of_a_shape(n: int = 100):
+    return if_else(n, len(str(ones(n).shape)) > 17)
+
+
+def by_the_text_of_a_dataclass(n: int = 100):
+    return if_else(n, len(repr(Key(n))) > 13)
+
+
+def copied_deeply(n: int = 16):
+    layer = nn.Linear(n, n).cuda()
+    x = ones(n)
+    copied, (y, part) = copy.deepcopy(layer), copy.deepcopy([x, x[2:]])
+    shares = part.data_ptr() == y.data_ptr() + 8 and copy.copy(x).data_ptr() == x.data_ptr() != y.data_ptr()
+    is_own = copied.weight.data_ptr() != layer.weight.data_ptr() and type(copied.weight) is nn.Parameter
+    copied.weight.data.add_(layer.weight)
+    return if_else(n, not shares or not is_own or not copied.weight.requires_grad)
+
+
+def on_a_device(n: int = 16):
+    with torch.cuda.device(0) as device:
+        return if_else(n, device is not None or not isinstance(torch.cuda.device(0), torch.cuda.device))
+
+
+def by_the_clock_of_the_gpu(n: int = 16):
+    return if_else(n, torch.cuda.clock_rate() > 1000)
