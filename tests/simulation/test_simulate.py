@@ -22,6 +22,7 @@ from ioaware.targets.target import load_target
 from tests.support import SUPPORT
 
 SMALL = {"seq_len": 512, "heads": 4, "head_dim": 64}
+SPILLING = f"{SUPPORT}/targets/spilling_targets.py:spilling"
 TINY_L2, HUGE_L2 = 1 << 16, 1 << 40
 
 
@@ -37,8 +38,14 @@ def machine(tmp_path: Path, capacity: int) -> str:
     return str(path)
 
 
-def test_a_kernel_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Resources and loads through the L1 come from one compilation."""
+@pytest.mark.parametrize(("spec", "params", "spills"), [("flash2", SMALL, False), (SPILLING, {}, True)])
+def test_a_kernel_is_compiled_once(
+    spec: str, params: dict[str, int], spills: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Resources, loads through the L1 and spills come from one compilation.
+
+    Another process takes them from the cache on disk.
+    """
     names: list[str] = []
 
     class Counted(resource_usage._Lowering):
@@ -46,11 +53,15 @@ def test_a_kernel_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
             names.append("lowered")
             return super().prepared()
 
-    monkeypatch.setenv("IOAWARE_CACHE_DIR", "")
+    monkeypatch.setenv("IOAWARE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(resource_usage, "resource_cache", {})
     monkeypatch.setattr(resource_usage, "_Lowering", Counted)
     monkeypatch.setattr(triton_ir._triton, "compile", lambda *_, **__: names.append("compiled by Triton"))
-    found = ioaware.simulate("flash2", machine="H200", **SMALL)
+    found = ioaware.simulate(spec, machine="H200", **params)
+    assert names == ["lowered"] * len(found.launches)
+    assert any(one is not None and one.spills for one in found.simulations) is spills
+    resource_usage.resource_cache.clear()
+    assert ioaware.simulate(spec, machine="H200", **params).simulations == found.simulations
     assert names == ["lowered"] * len(found.launches)
 
 
