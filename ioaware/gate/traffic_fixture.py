@@ -129,12 +129,15 @@ class Traffic:
         self._sizes.add([name], {} if value is None else {name: value})
         return SymbolicSize(name)
 
-    def __call__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Gated:  # pragma: no mutate block
+    def __call__(self, function: Callable[..., Any] | str, *args: Any, **kwargs: Any) -> Gated:  # pragma: no mutate block
         """Derive `function(*args, **kwargs)`, and check the budgets of the test's marker.
 
-        Needs no GPU.
+        Needs no GPU. `"module:function"` imports a module that needs one at import.
         """
         __tracebackhide__ = True
+        if isinstance(function, str):
+            with self._remembered():
+                function = _load(function)
         sizes = dict(self._sizes.values)
 
         def derive(point: Mapping[str, int], *, machine_code: bool) -> Derived:
@@ -266,6 +269,12 @@ class Traffic:
         if not self.gates:
             return "the test uses traffic and compares nothing (python -O removes assertions)"
         return ""
+
+
+def _load(target: str) -> Callable[..., Any]:
+    from ioaware.targets.loading import load_callable
+
+    return load_callable(target)
 
 
 def snapshot_arguments(now: Recorded, facts: Collection[str]) -> list[tuple[str, str]]:

@@ -25,7 +25,17 @@ from ioaware.targets.operator_libraries import operator_libraries
 
 
 def load_function(spec: str) -> Callable[..., Any]:
-    """Return the function that `spec` names.
+    """Return the function that `spec` names, with named parameters.
+
+    Raise `UsageError` if it or its module cannot be loaded.
+    """
+    return by_keyword(load_callable(spec))
+
+
+def load_callable(spec: str) -> Callable[..., Any]:
+    """Return the function that `spec` names as it is.
+
+    Its module may need a GPU at import: without one it sees a fake one.
 
     Raise `UsageError` if it or its module cannot be loaded.
     """
@@ -41,7 +51,7 @@ def load_function(spec: str) -> Callable[..., Any]:
         close = difflib.get_close_matches(name, names, n=1)
         hint = f"Did you mean {source}:{close[0]}?" if close else f"It has: {', '.join(names) or 'no functions'}."
         raise UsageError(f"{source} has no function {name!r}", hint)
-    return by_keyword(function)
+    return function
 
 
 def by_keyword(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from ioaware.gate import derived_snapshot, failure, pytest_plugin, snapshot, traffic_fixture  # noqa: F401 (kept by inner runs)
 from ioaware.gate.symbolic_call import derive_call
@@ -80,6 +81,21 @@ HEADER = re.compile(r"triton \S+, cuda:90, ir \w+")
 EXTRA = "        tl.store(out + row * cols + extra, tl.load(x + row * cols + extra))\n"
 LATER = ("    for start", f"    for extra in range(0, cols // 8192):\n{EXTRA}    for start")
 GROWS = ("[(x.shape[0],)]", "[(x.shape[0] + x.shape[0] // 8192,)]")
+
+
+def test_a_module_that_needs_a_gpu_at_import(gated: Repository) -> None:
+    """The fixture imports it by name, where a test cannot."""
+    gated.change(gated.kernel, "import torch\n", "import torch\n\nCAPABILITY = torch.cuda.get_device_capability()\n")
+    if not torch.cuda.is_available():
+        assert gated.pytest().code == 2
+    gated.change(gated.test, "from scale import scale\n", "")
+    gated.change(gated.test, "traffic(scale,", 'traffic("scale:scale",')
+    assert gated.pytest().code == 0
+    gated.change(gated.kernel, *MORE)
+    assert gated.pytest().code == 1
+    gated.change(gated.test, '"scale:scale"', '"scale:none"')
+    ran = gated.pytest()
+    assert (ran.code, "scale has no function 'none'" in ran.output) == (1, True)
 
 
 def test_a_missing_snapshot_fails_and_create_writes_it(repository: Repository) -> None:

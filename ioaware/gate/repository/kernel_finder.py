@@ -1,7 +1,8 @@
 """Find the Triton and Gluon kernels of a repository, without importing it.
 
 A kernel is a function decorated with `triton.jit` or `gluon.jit`. One that other kernels call, and that no code launches with
-`name[grid]`, is a device function and part of its callers.
+`name[grid]`, is a device function and part of its callers. So is one that
+returns a value and that no code launches.
 """
 
 from __future__ import annotations
@@ -36,8 +37,10 @@ def find_kernels(root: Path) -> set[str]:
             raise DataError(f"{path}: cannot be read as Python ({error})", "Exclude it, or repair it.") from error
         launched |= set(launched_names(tree))
         for function in _jitted(tree):
-            found[f"{path.relative_to(root).as_posix()}:{function.name}"] = function.name
             called |= _calls(function) - {function.name}
+            if _returns(function):
+                called.add(function.name)
+            found[f"{path.relative_to(root).as_posix()}:{function.name}"] = function.name
     return {kernel for kernel, name in found.items() if name in launched or name not in called}
 
 
@@ -82,6 +85,11 @@ def _root(expression: ast.expr) -> str:
     while isinstance(expression, ast.Attribute):
         expression = expression.value
     return expression.id if isinstance(expression, ast.Name) else ""
+
+
+def _returns(function: ast.FunctionDef) -> bool:
+    """Return whether a function returns a value, which no kernel does."""
+    return any(isinstance(node, ast.Return) and node.value is not None for node in ast.walk(function))
 
 
 def _calls(function: ast.FunctionDef) -> set[str]:

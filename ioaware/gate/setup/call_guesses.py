@@ -109,8 +109,8 @@ def _forms(param: HostParam, primary: tuple[str, ...]) -> Iterator[tuple[str, ..
     Small tensors first, since larger ones pass too.
     """
     yield from param.values
-    if param.kind == "bool" and False not in param.values:
-        yield False
+    if param.kind == "bool":
+        yield from (value for value in (False, True) if value not in param.values)
     if param.kind in ("float", "unknown") and not param.values:
         yield FLOAT
     if param.kind not in ("tensor", "unknown"):

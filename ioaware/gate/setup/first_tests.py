@@ -40,6 +40,7 @@ def _imported(call: GatedCall) -> str:
 
 def _imports(calls: Sequence[GatedCall], names: Mapping[str, str]) -> Iterator[str]:
     """Yield one import for each module, sorted."""
+    calls = [call for call in calls if call.importable]
     for module in sorted({call.module for call in calls}):
         here = sorted((_imported(call), names[call.target]) for call in calls if call.module == module)
         yield f"from {module} import {', '.join(old if old == new else f'{old} as {new}' for old, new in here)}"
@@ -59,7 +60,8 @@ def _test(call: GatedCall, name: str) -> Iterator[str]:
             text = f"{param.name}_" if param.name in (name, "traffic") else param.name
             yield f"    {text} = {_tensor(value, guess.dtypes[param.name], guess, seen)}"
         given.append(f"{param.name}={text}" if param.keyword_only else text)
-    yield f"    assert traffic({', '.join([name + method, *given])}) == traffic.snapshot()"
+    called = name + method if call.importable else f'"{call.by_name}"'
+    yield f"    assert traffic({', '.join([called, *given])}) == traffic.snapshot()"
 
 
 def _tensor(sizes: tuple[str, ...], dtype: str, guess: Guess, seen: set[str]) -> str:

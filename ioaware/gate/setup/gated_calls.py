@@ -42,6 +42,13 @@ class GatedCall:
     reads: str = ""
     writes: str = ""
     kernels: tuple[str, ...] = ()
+    importable: bool = True
+    """Whether a test can import it without a GPU; else the fixture does."""
+
+    @property
+    def by_name(self) -> str:
+        """Return the function as `module:function`, as a test names it."""
+        return f"{self.module}:{self.function.name}"
 
     @property
     def target(self) -> str:
@@ -101,10 +108,13 @@ def _tried(call: GatedCall, root: Path, gpu: str) -> GatedCall:
     number = answer.get("guess")
     if type(number) is not int:
         return replace(call, why=str(answer.get("why", "no answer")))
-    if why := _import_error(call, root):
+    why = _import_error(call, root, f"from {call.module} import {call.function.name.partition('.')[0]}")
+    load = f"from ioaware.targets.loading import load_callable; load_callable('{call.by_name}')"
+    if why and _import_error(call, root, load):
         return replace(call, why=why)
     return replace(
         call,
+        importable=not why,
         guess=guesses[number],
         reads=str(answer["reads"]),
         writes=str(answer["writes"]),
@@ -112,12 +122,11 @@ def _tried(call: GatedCall, root: Path, gpu: str) -> GatedCall:
     )
 
 
-def _import_error(call: GatedCall, root: Path) -> str:
+def _import_error(call: GatedCall, root: Path, statement: str) -> str:
     """Return why a test cannot import the function, empty where it can.
 
     Why: the trial may have loaded the file alone. One import that fails takes all tests of the file with it.
     """
-    statement = f"from {call.module} import {call.function.name.partition('.')[0]}"
     done = _python(root, root / call.base, "-c", statement)
     if done is None:
         return f"`{statement}` {TOO_LONG}"

@@ -36,7 +36,18 @@ def tuned(x, n):
 
 @gluon.jit
 def glued(x):
-    pass
+    return
+
+@triton.jit
+def library(x):
+    return x + 1
+
+@triton.jit
+def launched(x):
+    return x
+
+def of_launched(x):
+    launched[(1,)](x)
 
 @compiled
 def renamed(x):
@@ -60,7 +71,7 @@ def test_kernels_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "ops" / "kernels.py").write_text(SOURCE)
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "kernels.py").write_text(SOURCE)
-    names = ("plain", "tuned", "glued", "renamed", "both")
+    names = ("plain", "tuned", "glued", "renamed", "both", "launched")
     assert find_kernels(tmp_path) == {f"ops/kernels.py:{name}" for name in names}
 
 

@@ -118,9 +118,20 @@ def test_a_function_that_a_test_cannot_import_has_none(
     root: Path, monkeypatch: pytest.MonkeyPatch, given: Any, why: str
 ) -> None:
     """One import that fails takes all tests of the file with it."""
-    Processes(monkeypatch, answer(guess=0, reads="4*n", writes="2*n", kernels=[]), given)
+    Processes(monkeypatch, answer(guess=0, reads="4*n", writes="2*n", kernels=[]), given, given)
     (found,) = find_gated_calls(root, "cuda:80", list[str]().append)
     assert (found.guess, found.kernels, found.why) == (None, (), f"`from scale import scale` {why}")
+
+
+def test_a_module_that_needs_a_gpu_at_import_is_imported_by_the_fixture(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_gpu = said(b"", 1, b"Traceback:\nAssertionError: Torch not compiled with CUDA enabled\n")
+    processes = Processes(monkeypatch, answer(guess=0, reads="4*n", writes="2*n", kernels=[]), no_gpu, said(b"", 0, b""))
+    (found,) = find_gated_calls(root, "cuda:80", list[str]().append)
+    assert (found.importable, found.why) == (False, "")
+    text = first_tests.tests_text([found])
+    assert "from scale" not in text
+    assert '    assert traffic("scale:scale", ' in text
+    assert processes.calls[2][0][-1] == "from ioaware.targets.loading import load_callable; load_callable('scale:scale')"
 
 
 def test_a_module_is_imported_as_a_test_imports_it(tmp_path: Path) -> None:
@@ -129,7 +140,8 @@ def test_a_module_is_imported_as_a_test_imports_it(tmp_path: Path) -> None:
     function = HostFunction("pkg/ops.py", "f", 1, (), ("k",))
 
     def error() -> str:
-        return gated_calls._import_error(GatedCall(function, ".", "pkg.ops"), tmp_path)  # pyright: ignore[reportPrivateUsage]
+        call = GatedCall(function, ".", "pkg.ops")
+        return gated_calls._import_error(call, tmp_path, "from pkg.ops import f")  # pyright: ignore[reportPrivateUsage]
 
     assert error() == ""
     (tmp_path / "pkg" / "__init__.py").write_text("from math import no_such_name\n")
@@ -472,7 +484,9 @@ def test_functions_that_are_no_host_functions(tmp_path: Path) -> None:
 
 def test_values_and_shapes_that_are_guessed(tmp_path: Path) -> None:
     flag = only(tmp_path, "def f(x, flag: bool, scale: float):\n    n, = x.shape\n    k[(1,)](x)\n")
-    assert [one.arguments for one in first_guesses(flag)] == [{"x": ("n",), "flag": False, "scale": 0.5}]
+    assert [one.arguments for one in first_guesses(flag)] == [
+        {"x": ("n",), "flag": flag, "scale": 0.5} for flag in (False, True)
+    ]
     wide = only(tmp_path, "def f(x):\n    b = x.shape[2]\n    k[(1,)](x)\n")
     assert [one.arguments["x"] for one in first_guesses(wide)] == [
         ("batch", "rows", "b"), ("batch", "heads", "b", "head_dim"),
