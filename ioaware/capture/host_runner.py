@@ -54,6 +54,7 @@ from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.symints.symbols import ReadsDataError, Symbols, cheap_simplify
 from ioaware.symints.without_dynamo import without_torch_compile
 from ioaware.targets.loading import failing_line, first_line
+from ioaware.targets.set_order import executed_code, lines_in_set_order
 from ioaware.targets.target import Target, work_of
 from ioaware.targets.tensor_params import is_placeholder
 from ioaware.torchcompile.compile_hooks import torch_compile_on_fake_gpu
@@ -91,6 +92,7 @@ class HostRunner:
         self._reads = DataReads()
         self._recorded: list[Event] = []
         """Launches of the run that read the data."""
+        self._set_lines: tuple[str, ...] | None = None
         self._state = HostState(target.call)
         self._stand_in = StandIn()
         """What depends on the GPU, in all runs.
@@ -128,6 +130,7 @@ class HostRunner:
         """Return a runner of the same function at other parameters or another seed."""
         runner = HostRunner(self._target, params, self._autotune, self._gpu, self._refused, eager=self.eager, seed=seed)
         runner.host_tensors = self.host_tensors and HostTensors()
+        runner._set_lines = self._set_lines
         return runner
 
     def same_at(self, point: Mapping[str, int], symbolic: SymbolicParams, events: list[Event]) -> bool:
@@ -217,15 +220,36 @@ class HostRunner:
                 cheap_simplify(),
             ):
                 fake_tensors = CudaFakeTensorMode(run.symbols.shapes)
-                with fake_tensors, EmptyRandomTensors(), module_conversions(), copies(), data, interceptor:
+                with (
+                    self._watched(symbolic),
+                    fake_tensors,
+                    EmptyRandomTensors(),
+                    module_conversions(),
+                    copies(),
+                    data,
+                    interceptor,
+                ):
                     self._work(run, interceptor, index_data)
                 run.chance = chance()
             run.notes, run.may_differ = self._stand_in.notes, bool(self._stand_in.differences)
+            if lines := " and ".join(self._set_lines or ()):
+                run.notes += (f"launches may follow the order of a set at {lines}, another one in each process: sort it",)
+                run.may_differ = True
         except (Exception, SystemExit) as error:
             run.error = error if isinstance(error, Exception) else UsageError(f"{self._target.name} exits")
         finally:
             self._state.restore()
         return run
+
+    @contextmanager
+    def _watched(self, symbolic: SymbolicParams) -> Generator[None]:
+        """Note where the first plain run that ends uses the order of a set."""
+        if symbolic.values or self._set_lines is not None:
+            yield
+            return
+        with executed_code() as codes:
+            yield
+        self._set_lines = lines_in_set_order(codes)
 
     def _work(self, run: HostRun, interceptor: Interceptor, index_data: IndexData | None) -> None:
         def operator(name: str, read_bytes: Any, write_bytes: Any, products: tuple[Any, str] | None) -> CapturedOperator:

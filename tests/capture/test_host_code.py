@@ -212,6 +212,20 @@ def test_copies_of_tensors_and_devices(targets: ModuleType, name: str) -> None:
         assert [launch.kernel for launch in result.launches if launch.origin == "triton"] == ["scale_kernel"]
 
 
+@pytest.mark.parametrize("name", ["first_of_a_set", "popped", "listed", "smallest_by_key"])
+def test_launches_in_the_order_of_a_set_are_not_exact(targets: ModuleType, name: str) -> None:
+    result = derive_target(targets, name)
+    assert not result.exact
+    assert any("the order of a set at host_code_targets.py:" in note for note in result.notes)
+
+
+def test_sets_whose_order_is_not_used(targets: ModuleType) -> None:
+    result = derive_target(targets, "sets_without_order")
+    assert result.exact
+    assert result.requested is not None
+    assert result.requested.read_formula == "4*n"
+
+
 def test_launches_that_differ_on_real_tensors_are_not_exact(targets: ModuleType) -> None:
     """They are compared where a run on real tensors reads data."""
     result = derive_target(targets, "by_the_type_of_a_tensor")

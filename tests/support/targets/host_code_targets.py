@@ -744,3 +744,31 @@ def on_a_device(n: int = 16):
 
 def by_the_clock_of_the_gpu(n: int = 16):
     return if_else(n, torch.cuda.clock_rate() > 1000)
+
+
+NAMES = {"alpha", "beta", "gamma", "epsilon"}
+
+
+def first_of_a_set(n: int = 16):
+    names = {"one", "three", "eleven"} | NAMES
+    return if_else(n, len(next(iter(names))) % 2)
+
+
+def popped(n: int = 16):
+    return if_else(n, frozenset([torch.float16, torch.float32]) and NAMES.copy().pop() == "alpha")
+
+
+def listed(n: int = 16):
+    return if_else(n, [name.upper() for name in NAMES - {"beta"}] == ["ALPHA", "GAMMA", "EPSILON"])
+
+
+def smallest_by_key(n: int = 16):
+    return if_else(n, min(set("abc"), key=lambda _: 0) == "a")
+
+
+def sets_without_order(n: int = 16):
+    """Sets of numbers have an order of their own, and others are sorted or counted."""
+    lengths = sorted({len(name) for name in NAMES})
+    total = sum(length for length in {1, 2, 3}) + max(len(name) for name in NAMES) + len(set("abc"))
+    first = next(iter(set(range(3))))
+    return if_else(n, first or "beta" not in NAMES or not lengths or sorted(NAMES)[0] != "alpha" or total != 16)

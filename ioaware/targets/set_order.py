@@ -1,0 +1,167 @@
+"""Find where host code uses the order of a set.
+
+Texts and objects are in another order in each process, and so may be launches that follow it.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import inspect
+import sys
+import textwrap
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, cast
+
+from ioaware.targets.loading import is_library
+
+SAME_ORDER = (bool, int, float, complex, type(None))
+"""Types whose hashes, and so order in a set, are the same in each process."""
+OPERATORS = (ast.BitOr, ast.BitAnd, ast.BitXor, ast.Sub)
+METHODS = ("union", "intersection", "difference", "symmetric_difference", "copy")
+"""Operators and methods of sets that return sets."""
+ANY_ORDER = ("set", "frozenset", "any", "all", "len", "sum")
+"""Functions whose result no order changes; of the next ones only a `key` lets it."""
+BY_KEY = ("sorted", "min", "max")
+IN_ORDER = ("list", "tuple", "iter", "enumerate", "zip", "map", "filter", "next")
+IN_ORDER_METHODS = ("pop", "join", "extend", "fromkeys")
+
+_SET_OPCODES = frozenset(dis.opmap[name] for name in ("BUILD_SET", "SET_ADD", "SET_UPDATE"))
+
+
+@contextmanager
+def executed_code() -> Generator[dict[CodeType, dict[str, Any]]]:
+    """Collect the code of user functions that run inside the block.
+
+    The values are their global variables. Nothing is collected under a debugger.
+    """
+    codes: dict[CodeType, dict[str, Any]] = {}
+
+    def note(frame: FrameType, _event: str, _argument: Any) -> None:
+        code = frame.f_code
+        if code not in codes and not is_library(code.co_filename):
+            codes[code] = frame.f_globals
+
+    if sys.gettrace() is not None:
+        yield codes
+        return
+    sys.settrace(note)
+    try:
+        yield codes
+    finally:
+        sys.settrace(None)
+
+
+def lines_in_set_order(codes: Mapping[CodeType, dict[str, Any]]) -> tuple[str, ...]:
+    """Return `file.py:12` of each line that uses the order of a set."""
+    found: dict[str, None] = {}
+    for code, variables in codes.items():
+        if _may_hold_set(code, variables):
+            found |= {f"{Path(code.co_filename).name}:{line}": None for line in _lines(code, variables)}
+    return tuple(found)
+
+
+def _may_hold_set(code: CodeType, variables: Mapping[str, Any]) -> bool:
+    """Return whether a function makes or names a set, without reading its source."""
+    opcodes = set(code.co_code[::2])
+    makes = not opcodes.isdisjoint(_SET_OPCODES) or any(isinstance(value, frozenset) for value in code.co_consts)
+    return makes or any(name in ("set", "frozenset") or _is_unordered(variables.get(name)) for name in code.co_names)
+
+
+def _is_unordered(value: Any) -> bool:
+    if not isinstance(value, (set, frozenset)):
+        return False
+    return not all(isinstance(item, SAME_ORDER) for item in cast("set[Any]", value))
+
+
+def _lines(code: CodeType, variables: Mapping[str, Any]) -> list[int]:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
+    except (OSError, SyntaxError):
+        return []
+    sets = _Sets(tree, {name for name in code.co_names if _is_unordered(variables.get(name))})
+    return [code.co_firstlineno + node.lineno - 1 for node in sets.used_in_order()]
+
+
+class _Sets:
+    """The expressions of a function that are sets in an unknown order."""
+
+    def __init__(self, tree: ast.AST, names: set[str]) -> None:
+        self._nodes = list(ast.walk(tree))
+        self._names = names
+        assigned: dict[str, list[ast.expr | None]] = {}
+        for node in self._nodes:
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                assigned.setdefault(node.targets[0].id, []).append(node.value)
+            elif isinstance(node, ast.arg):
+                assigned.setdefault(node.arg, []).append(None)
+        for name, values in assigned.items():
+            self._names.discard(name)
+            if all(value is not None and self._is_set(value) for value in values):
+                self._names.add(name)
+
+    def used_in_order(self) -> list[ast.expr]:
+        """Return the expressions whose order the function uses."""
+        return [node for node in self._consumed() if self._is_set(node)]
+
+    def _is_set(self, node: ast.expr) -> bool:
+        match node:
+            case ast.Name(id=name):
+                return name in self._names
+            case ast.Set(elts=items):
+                return not all(map(_keeps_order, items))
+            case ast.SetComp():
+                return True
+            case ast.Call(func=ast.Name(id="set" | "frozenset"), args=[value]):
+                return not _keeps_order(value)
+            case ast.Call(func=ast.Attribute(value=owner, attr=method)):
+                return method in METHODS and self._is_set(owner)
+            case ast.BinOp(left=left, op=operator, right=right):
+                return isinstance(operator, OPERATORS) and (self._is_set(left) or self._is_set(right))
+            case _:
+                return False
+
+    def _consumed(self) -> Iterable[ast.expr]:
+        """Yield what is iterated where the order may matter."""
+        free = {id(argument) for node in self._nodes if (argument := _free_argument(node))}
+        for node in self._nodes:
+            match node:
+                case ast.For(iter=value) | ast.Starred(value=value) | ast.Assign(targets=[ast.Tuple()], value=value):
+                    yield value
+                case ast.ListComp(generators=parts) | ast.GeneratorExp(generators=parts) | ast.DictComp(generators=parts):
+                    yield from (part.iter for part in parts if id(node) not in free)
+                case ast.Call(func=ast.Name(id=name), args=values) if name in IN_ORDER and id(node) not in free:
+                    yield from values
+                case ast.Call(func=ast.Name(id=name), args=values, keywords=[_, *_]) if name in BY_KEY:
+                    yield from values
+                case ast.Call(func=ast.Attribute(value=owner, attr=method), args=values) if method in IN_ORDER_METHODS:
+                    yield from (owner, *values)
+                case _:
+                    pass
+
+
+def _free_argument(node: ast.AST) -> ast.expr | None:
+    """Return the argument of a function whose result no order of it changes."""
+    match node:
+        case ast.Call(func=ast.Name(id=name), args=[value], keywords=keywords):
+            return value if name in ANY_ORDER or (name in BY_KEY and not keywords) else None
+        case _:
+            return None
+
+
+def _keeps_order(node: ast.expr) -> bool:
+    """Return whether items, or what a set is made of, are numbers in any process."""
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, SAME_ORDER)
+        case ast.UnaryOp(operand=value):
+            return _keeps_order(value)
+        case ast.Tuple(elts=items) | ast.List(elts=items) | ast.Set(elts=items):
+            return all(map(_keeps_order, items))
+        case ast.Call(func=ast.Name(id="range" | "int" | "len")):
+            return True
+        case _:
+            return False
