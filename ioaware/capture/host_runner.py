@@ -46,6 +46,7 @@ from ioaware.fakegpu.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.cuda_stand_in import StandIn
 from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.fake_cuda import cuda_on_cpu
+from ioaware.fakegpu.host_caller import is_library
 from ioaware.fakegpu.host_clock import seeded_host_clock
 from ioaware.fakegpu.host_process import seeded_host_process
 from ioaware.fakegpu.host_random import seeded_host_random
@@ -247,7 +248,7 @@ class HostRunner:
         if symbolic.values or self._set_lines is not None:
             yield
             return
-        with executed_code() as codes:
+        with executed_code(is_library) as codes:
             yield
         self._set_lines = lines_in_set_order(codes)
 

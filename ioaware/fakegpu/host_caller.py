@@ -14,6 +14,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, cast
 
+import mpmath
 import numpy as np
 import sympy
 import torch
@@ -21,7 +22,7 @@ import triton
 
 from ioaware._monkeypatch import Patches
 
-PACKAGES = (*(Path(str(module.__file__)).parent for module in (torch, triton, np, sympy)), Path(__file__).parent.parent)
+PACKAGES = (*(Path(str(module.__file__)).parent for module in (torch, triton, np, sympy, mpmath)), Path(__file__).parent.parent)
 _standard = sysconfig.get_path("stdlib")
 _installed = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
 

@@ -10,13 +10,11 @@ import dis
 import inspect
 import sys
 import textwrap
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, cast
-
-from ioaware.targets.loading import is_library
 
 SAME_ORDER = (bool, int, float, complex, type(None))
 """Types whose hashes, and so order in a set, are the same in each process."""
@@ -33,10 +31,10 @@ _SET_OPCODES = frozenset(dis.opmap[name] for name in ("BUILD_SET", "SET_ADD", "S
 
 
 @contextmanager
-def executed_code() -> Generator[dict[CodeType, dict[str, Any]]]:
-    """Collect the code of user functions that run inside the block.
+def executed_code(is_library: Callable[[str], bool]) -> Generator[dict[CodeType, dict[str, Any]]]:
+    """Collect the code of functions that run inside the block.
 
-    The values are their global variables. Nothing is collected under a debugger.
+    Those of files of libraries are left out. The values are their global variables. Nothing is collected under a debugger.
     """
     codes: dict[CodeType, dict[str, Any]] = {}
 
