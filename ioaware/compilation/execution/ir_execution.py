@@ -16,6 +16,7 @@ from math import prod
 
 import numpy as np
 
+from ioaware.analysis.ir.mlir.address_slice import address_values
 from ioaware.analysis.ir.mlir.parser import Block, Operation, parse, split_top
 from ioaware.analysis.ir.mlir.types import Type, result_types
 from ioaware.compilation.execution.folds import FOLDS, RETURNS, fold
@@ -63,10 +64,11 @@ def execute(
     step = max(1, MAX_LANES // max(lanes, 1))
     moved = Moved()
     programs = prod(grid)
+    needed = frozenset[str]().union(*map(address_values, module.functions.values()))
     for first in range(0, programs, step):
         numbers = np.arange(first, min(first + step, programs), dtype=np.int64)
         run = _Run(module, grid, numbers, dict(data), moved)
-        run.sizes = sizes or {}
+        run.sizes, run.needed = sizes or {}, needed
         values = [np.asarray([value]) if isinstance(value, (int, bool)) else value for _, value in arguments]
         run.call(function, values, np.ones(len(numbers), bool))
     return moved

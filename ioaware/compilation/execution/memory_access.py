@@ -62,7 +62,8 @@ def access(run: RunState, operation: Operation) -> None:
         run.moved.has_sectors &= kind == "atomic"
     elif kind != "atomic":
         _sectors(run, kind, pointer, lanes, shape, element_bytes)
-        found = _loaded(run, operation, pointer, lanes, element_bytes) if kind == "read" else None
+        if kind == "read" and not run.needed.isdisjoint(operation.results):
+            found = _loaded(run, operation, pointer, lanes, element_bytes)
     run.names.update(dict.fromkeys(operation.results, found))
 
 
@@ -96,15 +97,17 @@ def _sectors(run: RunState, kind: str, pointer: Pointer, lanes: Array, shape: tu
 
 def _loaded(run: RunState, operation: Operation, pointer: Pointer, lanes: Array, element_bytes: int) -> Value:
     """Return the contents of a known tensor at these addresses, None of any other."""
-    element = pointer_type(operation).pointee
-    contents = _numbers(run.data.get(pointer.name), element, element_bytes)
-    if contents is None:
+    element, contents = pointer_type(operation).pointee, run.data.get(pointer.name)
+    if contents is None or contents.itemsize != element_bytes:
         return None
     index, lanes = np.broadcast_arrays(pointer.offsets // element_bytes, lanes)
-    if (lanes & ((index < 0) | (index >= contents.size))).any():
+    inside = (index >= 0) & (index < contents.size)
+    found = _numbers(contents[np.where(lanes & inside, index, 0)], element)
+    if found is None:
+        return None
+    if (lanes & ~inside).any():
         raise UndeterminedError(f"{pointer.name} is read beyond its storage")
     run.moved.read_names.add(pointer.name)
-    found = contents[np.where(lanes, index, 0)]
     other = run.value(operation.operands[2]) if len(operation.operands) > 2 else np.zeros(1, found.dtype)
     if other is None:
         return None
@@ -112,13 +115,11 @@ def _loaded(run: RunState, operation: Operation, pointer: Pointer, lanes: Array,
     return chosen if found.dtype == np.float64 else wrap(chosen, element)
 
 
-def _numbers(contents: Array | None, element: str, element_bytes: int) -> Array | None:
+def _numbers(contents: Array, element: str) -> Array | None:
     """Return contents as int64 or float64.
 
     None where a kernel reads them as another type.
     """
-    if contents is None or contents.itemsize != element_bytes:
-        return None
     if element == "bf16" and contents.dtype.kind in "iu":
         return (contents.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
     if element in FLOATS and contents.dtype.kind == "f":

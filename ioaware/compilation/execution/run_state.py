@@ -26,6 +26,8 @@ class RunState:
         self.module, self.data, self.moved = module, data, moved
         self.sizes: Mapping[str, int] = {}
         """Bytes of the storages, by argument."""
+        self.needed: frozenset[str] = frozenset()
+        """Names of the values that an access or a path may depend on."""
         self.count = len(numbers)
         width, height = grid[0], grid[1]
         self.ids = {"x": numbers % width, "y": numbers // width % height, "z": numbers // (width * height)}

@@ -26,12 +26,21 @@ _CARRIED = re.compile(r"iter_args\((.*?)\)")
 
 def address_operations(function: Operation) -> frozenset[int]:
     """Return the `id`s of the slice's operations, effects and control flow included."""
+    return frozenset(_slice_of(function).operations)
+
+
+def address_values(function: Operation) -> frozenset[str]:
+    """Return the names of the values that an access or a path may depend on."""
+    return frozenset(_slice_of(function).needed)
+
+
+def _slice_of(function: Operation) -> _Slice:
     slice_ = _Slice()
     before = -1
     while before != len(slice_.needed):  # a loop's body needs what its next iteration needs
         before = len(slice_.needed)
         slice_.visit(function.regions[0], None)
-    return frozenset(slice_.operations)
+    return slice_
 
 
 class _Slice:
