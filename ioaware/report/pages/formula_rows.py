@@ -48,6 +48,7 @@ class FormulaRow:
     leading: str
     where: str = ""
     otherwise: str = ""
+    constant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,16 @@ class FormulaTable:
     title: str
     rows: tuple[FormulaRow, ...]
     conditions: tuple[str, ...]
+
+    @property
+    def constant(self) -> bool:
+        """Whether no formula has a variable."""
+        return all(row.constant for row in self.rows)
+
+    @property
+    def leads(self) -> bool:
+        """Whether a formula has a leading term."""
+        return any(row.leading for row in self.rows)
 
 
 def formula_tables(derived: Derived) -> tuple[list[FormulaTable], int]:
@@ -103,6 +114,8 @@ def _rows(formulas: Formulas, derived: Derived) -> Iterator[FormulaRow]:
             continue
         value = value_at(count, derived.values)
         shown = significant(value, 5) if value is not None and name == "FLOPs" else bytes_text(value)
+        if value is not None and not count.expr.free_symbols and name != "FLOPs":
+            shown = f"{value:,} B"
         yield formula_row(name, "depends on data" if shown == UNKNOWN else ("≤ " if count.at_most else "") + shown, count.expr)
 
 
@@ -115,7 +128,10 @@ def formula_row(name: str, value: str, expr: Expr) -> FormulaRow:
     written = within(SECONDS, lambda: show(case.whole)) or ""
     formula = (within(SECONDS, lambda: typeset(case.whole)) or "") if written else ""
     found: Any = within(SECONDS, lambda: leading(expr).term) if written else None
-    term = "" if found is None or found == case.whole else within(SECONDS, lambda: typeset(found)) or ""
+    term = ""
+    if found is not None and found != case.whole and found.free_symbols:
+        term = within(SECONDS, lambda: typeset(found)) or ""
     where = "" if case.where is None else typeset_condition(case.where)
     other = "" if case.otherwise is None else within(SECONDS, lambda: typeset(case.otherwise)) or ""  # pyright: ignore[reportArgumentType]
-    return FormulaRow(name, value, formula, clean(written, MAX_TEXT), len(written), term, where, other)
+    fixed = not expr.free_symbols
+    return FormulaRow(name, value, formula, clean(written, MAX_TEXT), len(written), term, where, other, fixed)

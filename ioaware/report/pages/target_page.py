@@ -40,12 +40,13 @@ def target_page(found: Findings, *, with_text: bool = True, fragments: Sequence[
         "exact": derived.exact,
         "headline": _headline(found),
         "numbers": list(_numbers(found)),
-        "sections": _sections(found),
+        "sections": _sections(found)[0 if any(shown.figure.name == "bytes" for shown in figures) or found.torch_alone else 1 :],
         "hot": hot_rows(found.source, found.shared, with_text=with_text),
         "with_text": with_text,
         "several": any(kernel.launches > 1 for kernel in found.source.kernels),
         "with_shared": any(found.shared.kernels.values()),
         "tables": tables,
+        "constant": all(table.constant for table in tables),
         "tables_left": left,
         "floor_columns": columns("HBM bytes ÷ rate", "requested ÷ L2 rate", "FLOPs ÷ peak", "at least", words=("for", "binds")),
         "floors": list(_floors(found)),
@@ -168,7 +169,7 @@ def _rates_note(found: Findings) -> str:
     rates = (
         ("at HBM", fastest_hbm(machine), 1e12, "TB/s", hbm.bandwidth_source),
         ("of the L2", l2.bandwidth_bytes_per_s, 1e12, "TB/s", l2.bandwidth_source),
-        (f"of {dtype}", peak and peak.flops_per_s, 1e12, "TFLOP/s", peak.source if peak else ""),
+        *([(f"of {dtype}", peak and peak.flops_per_s, 1e12, "TFLOP/s", peak.source if peak else "")] if dtype else ()),
     )
     known = [f"{significant(rate / unit)} {name} {of} ({source})" for of, rate, unit, name, source in rates if rate]
     missing = [of for of, rate, *_ in rates if not rate]

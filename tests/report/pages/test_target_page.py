@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import click
 import pytest
+import sympy
 from sympy import Integer, Symbol
 
 from ioaware.analysis.ir import Access, Count, KernelTraffic
@@ -28,6 +29,7 @@ from ioaware.report.inline_text import digest
 from ioaware.report.pages.document import PAGE, render, write_document
 from ioaware.report.pages.figure_set import launches
 from ioaware.report.pages.findings import Compared, Findings
+from ioaware.report.pages.formula_rows import FormulaTable, formula_row
 from ioaware.report.pages.over import Span, curve
 from ioaware.report.pages.shared_lines import SharedBytes, SharedLines
 from ioaware.report.pages.target_page import target_page
@@ -137,6 +139,23 @@ def test_bytes_that_depend_on_data_are_not_zero() -> None:
     assert "depends on data" in page
     assert "Requested bytes: not exact" in page
     assert 'id="over"' not in page
+
+
+def test_bytes_that_are_all_unknown_are_no_figure() -> None:
+    held = findings(["n", "m"]).source.result
+    derived = Derived("derive", "k.py:f", {}, Traffic(), exact=False, formulas=held.formulas, symbols={})
+    unknown = findings(["n", "m"], source=AnnotatedSource(derived, ()), curves=(), measured=(), lower_bound_bytes=None)
+    page = render(target_page(unknown))
+    assert 'href="#bytes"' not in page
+    assert "bytes" not in page_data(page)
+    assert "None" not in page
+
+
+def test_formulas_without_a_variable_are_numbers() -> None:
+    row = formula_row("reads", "12 B", sympy.Integer(12))
+    assert row.constant
+    assert FormulaTable("kernel", (row,), ()).constant
+    assert not FormulaTable("kernel", (row, formula_row("writes", "8 B", 2 * sympy.Symbol("n", positive=True))), ()).constant
 
 
 def test_a_page_and_its_pngs_are_written(tmp_path: Path) -> None:
