@@ -55,8 +55,10 @@ def _at_index_data(part: DerivedLaunch, moved: Moved | str | None) -> DerivedLau
         beyond = [f"{where} reaches beyond its tensor with {n} elements at these sizes" for where, n in moved.beyond.items()]
         launch = replace(launch, notes=(*launch.notes, *beyond))
         part = replace(part, launch=launch)
-    if moved is None or launch.exact or launch.requested is None:
+    if moved is None or launch.requested is None:
         return part
+    if launch.exact:
+        return _with_sectors(part, moved) if isinstance(moved, Moved) else part
     if isinstance(moved, str):
         return replace(part, launch=replace(launch, notes=(*launch.notes, f"no bytes for the actual index tensors: {moved}")))
     requested = replace(
@@ -73,6 +75,22 @@ def _at_index_data(part: DerivedLaunch, moved: Moved | str | None) -> DerivedLau
     notes, exact = (*launch.notes, note), not moved.caveat
     at_data = replace(launch, requested=requested, flops=moved.flops, exact=exact, notes=notes)
     return replace(part, launch=at_data, moved=moved)
+
+
+def _with_sectors(part: DerivedLaunch, moved: Moved) -> DerivedLaunch:
+    """Return an exact launch with its sectors at the data that decide them.
+
+    The execution must move the bytes of the formulas.
+    """
+    launch, requested = part.launch, part.launch.requested
+    if requested is None or part.traffic is None or part.traffic.sectors_exact or moved.caveat or not moved.has_sectors:
+        return part
+    if any(getattr(requested, name) != getattr(moved, name) for name in ("read_bytes", "write_bytes", "atomic_bytes")):
+        return part
+    sectors = {name: getattr(moved, name) for name in ("read_sector_bytes", "write_sector_bytes")}
+    note = f"sectors for the contents of {', '.join(sorted(moved.read_names))} that the function built"
+    launch = replace(launch, requested=replace(requested, **sectors), notes=(*launch.notes, note))
+    return replace(part, launch=launch, moved=moved)
 
 
 def with_resources(parts: Sequence[DerivedLaunch], captured: Capture, code: MachineCode, gpu: GPUTarget) -> list[DerivedLaunch]:

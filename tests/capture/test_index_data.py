@@ -37,6 +37,25 @@ def test_bytes_at_index_tensors_equal_traced_bytes(name: str) -> None:
         assert (result.compulsory.read_bytes or 0) <= (result.requested.read_bytes or 0)
 
 
+def test_sectors_at_index_tensors_equal_traced_sectors() -> None:
+    """Every other of 20 rows of 37.5 sectors begins inside one: all touch 38.
+
+    The formula has the most that a row can touch, 39 sectors.
+    """
+    result, target = derive_target("gathered"), load_target(TARGETS.gathered)
+    traced = trace(target, target.resolve({})).requested
+    assert result.requested
+    assert traced
+    assert result.requested.read_bytes == traced.read_bytes == 20 * (600 * 2 + 4)
+    assert result.requested.read_sector_bytes == traced.read_sector_bytes == 32 * 20 * (38 + 1)
+    (kernel,) = (one for one in result.kernels if one)
+    bound = kernel.read_sector_bytes
+    assert bound
+    assert str(bound).startswith("<= ")
+    assert bound.evaluate(result.symbols) == 32 * 20 * (39 + 1)
+    assert any("sectors for the contents of picked that the function built" in note for note in result.launches[-1].notes)
+
+
 @pytest.mark.parametrize("name", ["drawn_at_random", "drawn_by_python", "drawn_by_numpy", "drawn_without_a_seed"])
 def test_random_contents_are_not_exact(name: str) -> None:
     """The numbers drawn from Python and NumPy are those of a trace."""

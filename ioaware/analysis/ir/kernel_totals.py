@@ -106,7 +106,7 @@ class KernelTotals:
             elements=over_grid(counts.lanes_of_programs, counts.at_most),
             element_bytes=touch.element_bytes,
             executions=over_grid(counts.executions, bool(counts.undecided)),
-            sectors=None if touch.kind == "atomic" else _count(combined_sectors(counts.sectors)),
+            sectors=None if touch.kind == "atomic" else _count(combined_sectors(counts.sectors), bool(of_sectors)),
             frames=touch.frames,
             exact=not of_lanes,
             sectors_exact=not of_lanes and not of_sectors,
@@ -126,7 +126,7 @@ class KernelTotals:
         """
         alike = [one for one in counts if one.touch.kind == kind]
         sectors = combined_sectors([each for one in alike for each in one.sectors], SECTOR_BYTES)
-        return _count(sectors, any(one.at_most for one in alike))
+        return _count(sectors, any(one.at_most or one.sector_caveats for one in alike))
 
     def flops(self) -> Count:
         """Return the FLOPs of all matrix products."""

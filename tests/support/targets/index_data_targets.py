@@ -246,3 +246,19 @@ def computed_settings(rows: int = 10, dim: int = 100):
     settings = torch.zeros(rows, device="cuda")
     doubled_in_place[(rows,)](settings)
     launch_settings(settings, rows, dim)
+
+
+@triton.jit
+def gather_kernel(x, picked, out, cols, BLOCK: tl.constexpr):
+    row = tl.load(picked + tl.program_id(0))
+    at = tl.arange(0, BLOCK)
+    tl.store(out + tl.program_id(0) * cols + at, tl.load(x + row * cols + at, mask=at < cols), mask=at < cols)
+
+
+def gathered(rows: int = 40, cols: int = 600):
+    """Return picked rows: data decide their sectors, and no bytes."""
+    x = torch.randn(rows, cols, device="cuda", dtype=torch.float16)
+    picked = torch.arange(rows // 2, device="cuda", dtype=torch.int32)
+    out = torch.empty(rows // 2, cols, device="cuda", dtype=torch.float16)
+    gather_kernel[(rows // 2,)](x, picked, out, cols, BLOCK=1024)
+    return out
