@@ -1,6 +1,6 @@
 """Name facts of compiled kernels that a snapshot may hold beside bytes.
 
-They are TMA loads, spills, registers and shared memory.
+They are sectors, TMA loads, spills, registers and shared memory.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ioaware.gate.verdict import Verdict
 
 if TYPE_CHECKING:
     from ioaware.derivation.derived import Derived
+    from ioaware.result import Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +30,17 @@ class Fact:
 
 
 FACTS: Mapping[str, Fact] = {
+    "sector_bytes": Fact("bytes of 32-byte sectors at the first point", "sector_bytes", summed=True),
     "tma_loads": Fact("TMA loads", "tma_loads", summed=True, more_is_worse=False),
     "spill_bytes": Fact("bytes that a thread spills", "local_bytes"),
     "registers": Fact("registers of a thread", "registers"),
     "shared_bytes": Fact("bytes of shared memory", "shared_bytes"),
 }
+ALWAYS = ("sector_bytes", "tma_loads")
+"""Facts that each new snapshot holds, where they are known and there are any.
+
+Why: the same bytes may touch more sectors, as where a tile is read by columns, and sectors are what the memory moves.
+"""
 MACHINE_CODE = ("spill_bytes", "registers", "shared_bytes")
 """Facts that need machine code, which takes longer than the formulas.
 
@@ -49,11 +56,20 @@ def facts_of(derived: Derived) -> dict[str, int | None]:
     launches = [launch for launch in derived.launches if launch.origin == "triton"]
     found: dict[str, int | None] = {}
     for name, fact in FACTS.items():
-        values: list[int | None] = [getattr(launch, fact.field) for launch in launches]
+        values = [_value(launch, fact.field) for launch in launches]
         known = [value for value in values if value is not None]
         total = sum(known) if fact.summed else max(known, default=None)
         found[name] = total if len(known) == len(values) else None
     return found
+
+
+def _value(launch: Launch, field: str) -> int | None:
+    if field != "sector_bytes":
+        return getattr(launch, field)
+    moved = launch.requested
+    if moved is None or moved.read_sector_bytes is None or moved.write_sector_bytes is None:
+        return None
+    return moved.read_sector_bytes + moved.write_sector_bytes
 
 
 def judge_fact(name: str, old: int, new: int | None) -> tuple[Verdict, str]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ioaware.errors import UsageError
 from ioaware.gate.budgets import NAMES, check_budgets
 from ioaware.gate.ci.outcome import MISSING, WRITTEN, Outcome
-from ioaware.gate.kernel_facts import FACTS
+from ioaware.gate.kernel_facts import ALWAYS, FACTS
 from ioaware.gate.repository.gate_config import DEFAULT_GPU
 from ioaware.gate.snapshot import AND, Snapshot, snapshot_of
 from ioaware.gate.source_edit import Edit, Place, find_call, kept_arguments
@@ -201,7 +201,7 @@ class Traffic:
             gated.outcome.judge(Verdict.SAME, found.reason)
             return
         mode = "create" if snapshot.missing and found.verdict is Verdict.INCOMPARABLE else "accept"
-        known = all(now.facts[name] is not None for name in snapshot.facts)
+        known = all(now.facts[name] is not None for name in snapshot.facts if name not in ALWAYS)
         if self._mode in ("accept", mode) and derived.exact and known and expected.place:
             self._write(expected.place, with_other_constants(now, derived, gated.derive_at), snapshot.facts)
             gated.outcome.judge(WRITTEN, f"{self._mode}: the snapshot is written if the test passes")
@@ -280,7 +280,7 @@ def _load(target: str) -> Callable[..., Any]:
 def snapshot_arguments(now: Recorded, facts: Collection[str]) -> list[tuple[str, str]]:
     """Return the arguments of a snapshot as source code, with these facts.
 
-    TMA loads are included where there are any.
+    Sectors and TMA loads are included where there are any.
     """
     arguments = [(kind, _quoted(text)) for kind, text in now.texts.items()]
     points: list[str] = []
@@ -294,7 +294,7 @@ def snapshot_arguments(now: Recorded, facts: Collection[str]) -> list[tuple[str,
         arguments.append(("where", _quoted(AND.join(now.where))))
     for name in FACTS:
         value = now.facts[name]
-        if value is not None and (name in facts or (name == "tma_loads" and value)):
+        if value is not None and (name in facts or (name in ALWAYS and value)):
             arguments.append((name, f"{value:_}"))
     arguments.append(("made_with", _quoted(str(now.header))))
     return arguments

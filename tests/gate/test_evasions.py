@@ -138,6 +138,14 @@ def test_a_copy_by_torch_is_more_traffic(gated: Repository) -> None:  # noqa: F8
     assert "BETTER" in gated.pytest().output
 
 
+def test_the_same_bytes_in_more_sectors_are_more_traffic(gated: Repository) -> None:  # noqa: F811
+    """A tile that is read by columns: equal formulas, and a sector for each element."""
+    gated.change(gated.kernel, "tl.load(x + row * cols + col", "tl.load(x + col * tl.num_programs(0) + row")
+    ran = gated.pytest()
+    assert (ran.code, "WORSE" in ran.output) == (1, True)
+    assert "bytes of 32-byte sectors at the first point: 50,331,648 -> " in ran.output
+
+
 def test_a_budget_of_torch_operators(gated: Repository) -> None:  # noqa: F811
     gated.change(gated.test, "def test_scale", "import pytest\n\n\n@pytest.mark.traffic(max_torch_bytes=0)\ndef test_scale")
     assert gated.pytest().code == 0

@@ -136,7 +136,7 @@ def test_points_without_a_value_are_left_out_of_a_snapshot() -> None:
 
 @pytest.mark.parametrize(("loads", "names", "written"), [(2, (), ["2"]), (0, (), []), (0, ("tma_loads",), ["0"])])
 def test_tma_loads_are_recorded_where_there_are_some(loads: int, names: tuple[str, ...], written: list[str]) -> None:
-    facts = {**dict.fromkeys(FACTS, 8), "tma_loads": loads}
+    facts = {**dict.fromkeys(FACTS, 8), "sector_bytes": None, "tma_loads": loads}
     now: Any = SimpleNamespace(texts={"reads": "n"}, values=(), facts=facts, header="made", where=())
     assert [value for name, value in snapshot_arguments(now, names) if name in FACTS] == written
 

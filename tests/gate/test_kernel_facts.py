@@ -12,16 +12,18 @@ import pytest
 
 from ioaware.gate.kernel_facts import FACTS, facts_of, judge_fact
 from ioaware.gate.verdict import Verdict
+from ioaware.result import Traffic
 
 
 def derived(*launches: dict[str, Any]) -> Any:
     known = {"origin": "triton", "tma_loads": 2, "local_bytes": 0, "registers": 40, "shared_bytes": 1024}
+    known["requested"] = Traffic(60, 30, read_sector_bytes=64, write_sector_bytes=32)
     return SimpleNamespace(launches=[SimpleNamespace(**{**known, **launch}) for launch in launches])
 
 
 def test_loads_are_summed_and_the_largest_of_the_rest_counts() -> None:
     found = facts_of(derived({}, {"registers": 50, "local_bytes": 16}, {"origin": "torch", "registers": None, "tma_loads": 9}))
-    assert found == {"tma_loads": 4, "spill_bytes": 16, "registers": 50, "shared_bytes": 1024}
+    assert found == {"sector_bytes": 192, "tma_loads": 4, "spill_bytes": 16, "registers": 50, "shared_bytes": 1024}
 
 
 @pytest.mark.parametrize("field", ["tma_loads", "local_bytes", "registers", "shared_bytes"])
@@ -30,6 +32,11 @@ def test_a_fact_that_one_launch_does_not_know_is_unknown(field: str) -> None:
     assert [name for name, value in found.items() if value is None] == [
         name for name, fact in FACTS.items() if fact.field == field
     ]
+
+
+@pytest.mark.parametrize("moved", [None, Traffic(60, 30), Traffic(60, 30, read_sector_bytes=64)])
+def test_sectors_of_one_side_are_unknown(moved: Traffic | None) -> None:
+    assert facts_of(derived({}, {"requested": moved}))["sector_bytes"] is None
 
 
 @pytest.mark.parametrize("name", FACTS)
