@@ -25,6 +25,7 @@ from ioaware.fakegpu.storages import OperatorMode
 from ioaware.symints.symbols import ReadsDataError, user_line
 
 modules: Any = torch.nn.Module
+_torch: Any = torch
 
 
 class CudaFakeTensorMode(FakeTensorMode):
@@ -159,15 +160,33 @@ class _SymbolicMath:
         return torch.sym_sqrt(value) if isinstance(value, torch.SymInt | torch.SymFloat) else math.sqrt(value)
 
 
-@contextmanager
-def symbolic_initialisers() -> Generator[None]:
-    """Inside the block, let torch initialise modules of symbolic widths.
+class _FloatType(type):
+    """The class `float`, which keeps symbols that it converts."""
 
-    Why: `nn.Linear` takes the square root of its width for a bound of random numbers, which have no values here.
+    def __call__(cls, value: Any = 0.0) -> Any:
+        is_symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
+        return _torch.sym_float(value) if is_symbolic else float(value)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, float)
+
+
+class _SymbolicFloat(metaclass=_FloatType):
+    """What stands for `float` in modules of torch."""
+
+
+@contextmanager
+def symbolic_widths() -> Generator[None]:
+    """Inside the block, let torch make and call modules of symbolic widths.
+
+    Why: `nn.Linear` takes the square root of its width for a bound of random numbers, which have no values here, and
+    attention scales by it.
     """
     with Patches() as patches:
-        for name in ("init", "modules.linear", "modules.conv", "modules.rnn"):
+        for name in ("init", "functional", "modules.linear", "modules.conv", "modules.rnn"):
             patches.set(sys.modules[f"torch.nn.{name}"], "math", _SymbolicMath())
+        for name in ("init", "functional"):
+            patches.set(sys.modules[f"torch.nn.{name}"], "float", _SymbolicFloat)
         widths = SimpleNamespace(Integral=(numbers.Integral, torch.SymInt), Number=numbers.Number)
         patches.set(sys.modules["torch.nn.modules.normalization"], "numbers", widths)
         for name in ("uniform_", "normal_"):

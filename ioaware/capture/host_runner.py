@@ -20,7 +20,7 @@ from ioaware.capture.fake_tensors import (
     EmptyRandomTensors,
     copies,
     module_conversions,
-    symbolic_initialisers,
+    symbolic_widths,
 )
 from ioaware.capture.fingerprint import fingerprint
 from ioaware.capture.host_run import HostRun, at_values, launches_of
@@ -215,7 +215,7 @@ class HostRunner:
                 self._environment() as chance,
                 without_torch_compile(),
                 symbolic_minmax(),
-                symbolic_initialisers(),
+                symbolic_widths(),
                 real_types(),
                 tensor_subclasses(),
                 cheap_simplify(),

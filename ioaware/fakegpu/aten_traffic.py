@@ -142,13 +142,13 @@ def _is_written(argument: Any) -> bool:
     return argument.alias_info is not None and argument.alias_info.is_write
 
 
-def _distinct(tensors: Iterable[torch.Tensor]) -> dict[tuple[Any, ...], Any]:
+def _distinct(tensors: Iterable[torch.Tensor]) -> dict[tuple[str, ...], Any]:
     """Return the bytes of each distinct view.
 
     A dimension of stride 0 repeats the same elements.
     """
     return {
-        (tensor.data_ptr(), str(tensor.size()), str(tensor.stride())): tensor.element_size()
+        (str(tensor.data_ptr()), str(tensor.size()), str(tensor.stride())): tensor.element_size()
         * math.prod(size for size, stride in zip(tensor.size(), tensor.stride(), strict=True) if stride or not size)
         for tensor in tensors
     }

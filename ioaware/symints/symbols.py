@@ -215,15 +215,17 @@ class Symbols:
         return hash((id(self), expr))
 
     def text(self, expr: Any, form: str) -> str:
-        """Return the text of an expression at the given values.
+        """Return the text of an expression at the given values, its symbols to torch.
 
         It may be the key of a cache or table. Raises `ReadsDataError` where the value is data.
         """
+        where, inside_torch = user_line(WRITERS)
+        if inside_torch:
+            return format(str(expr), form)
         outcome = self._outcome(expr)
         if outcome.free_symbols:
             raise _reads_data()
-        where, inside_torch = user_line(WRITERS)
-        if expr.free_symbols and not inside_torch:
+        if expr.free_symbols:
             self._check_by_running(expr, f"is text at {where}")
         return format(_python(outcome), form)
 

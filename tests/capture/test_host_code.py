@@ -133,6 +133,21 @@ def test_widths_of_initialised_modules_stay_symbolic(targets: ModuleType) -> Non
     assert result.requested.read_formula == "4*cols*n"
 
 
+def test_the_width_of_attention_stays_symbolic(targets: ModuleType) -> None:
+    result = derive_target(targets, "attention_of_a_width")
+    assert result.exact
+    assert result.requested is not None
+    assert result.requested.read_formula == "8*n*width"
+    assert result.evaluate(n=7, width=24)["read_bytes"] == 8 * 7 * 24
+    traced = trace(load_target(targets.attention_of_a_width), {})
+    assert result.assumed is not None
+    assert traced.assumed is not None
+    assert result.assumed.read_bytes == traced.assumed.read_bytes
+    assert result.assumed.write_bytes == traced.assumed.write_bytes
+    with pytest.raises(UsageError, match="do not hold"):
+        result.evaluate(n=7, width=22)
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -772,3 +772,9 @@ def sets_without_order(n: int = 16):
     total = sum(length for length in {1, 2, 3}) + max(len(name) for name in NAMES) + len(set("abc"))
     first = next(iter(set(range(3))))
     return if_else(n, first or "beta" not in NAMES or not lengths or sorted(NAMES)[0] != "alpha" or total != 16)
+
+
+def attention_of_a_width(n: int = 10, width: int = 64):
+    attention = nn.MultiheadAttention(width, 4, batch_first=True).cuda()
+    x = ones(2, n, width)
+    return scale(attention(x, x, x)[0])
