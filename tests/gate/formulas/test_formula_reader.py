@@ -23,13 +23,13 @@ NAMES = symbols(("n", "m", "rows", "cols"))
 
 
 def printed_formulas() -> list[str]:
-    """Return the recorded formulas of the compiled kernels.
+    """Return the recorded formulas of the compiled kernels, bounds without their sign.
 
     Long ones are recorded as hashes only.
     """
     kernels = json.loads(RECORDED.read_text(encoding="utf-8"))
     texts = {text for launches in kernels.values() for launch in launches for text in launch.values()}
-    return sorted(text for text in texts if text and "sha256" not in text)
+    return sorted(text.removeprefix("<= ") for text in texts if text and "sha256" not in text)
 
 
 def read(text: str, names: Any = NAMES) -> Any:
