@@ -53,6 +53,13 @@ def test_flash2_reads_q_and_k_for_scores_and_v_for_the_output(causal: bool) -> N
     assert 0 <= ahead <= heads * rows * 2 * 4 * TILE
 
 
+def test_tma_moves_its_tile_and_not_its_barrier() -> None:
+    counted = moved(f"{FOLDS}:tma_copy", rows=256)["tma_copy_kernel"]
+    tiles = 256 * 32 * 4
+    assert counted["in", "ttng.async_tma_copy_global_to_local"] == tiles
+    assert counted["out", "ttng.async_tma_copy_local_to_global"] == tiles
+
+
 def test_a_product_of_two_tiles() -> None:
     found = moved("standard", seq_len=256)
     assert found["standard_scores"] == {

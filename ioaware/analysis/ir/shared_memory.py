@@ -124,7 +124,7 @@ def _copied(operation: Operation) -> int:
 
 def _tile(operation: Operation) -> int:
     """Return the bytes of the largest operand in shared memory; others are barriers."""
-    types = [parse_type(one) for one in split_top(operation.types) if _is_shared(one)]
+    types = [parse_type(one) for one in split_top(operation.types.replace(" -> ", ", ")) if _is_shared(one)]
     return max((_bytes([one]) for one in types), default=0)
 
 

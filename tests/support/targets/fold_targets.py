@@ -7,6 +7,7 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 
 @triton.jit
@@ -54,3 +55,16 @@ def scratch(n: int = 1024):
     """A gather, a scan, an atomic whose result all threads use, and a histogram."""
     x, out = (torch.empty(n, device="cuda") for _ in range(2))
     scratch_kernel[(1,)](x, torch.empty(n, device="cuda", dtype=torch.int32), out, N=n)
+
+
+@triton.jit
+def tma_copy_kernel(source, target, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK
+    target.store([at, 0], source.load([at, 0]))
+
+
+def tma_copy(rows: int = 256):
+    """Tiles of 64 rows of 32 numbers, loaded and stored by TMA."""
+    x, out = (torch.empty(rows, 32, device="cuda") for _ in range(2))
+    tiles = [TensorDescriptor.from_tensor(one, [64, 32]) for one in (x, out)]
+    tma_copy_kernel[(rows // 64,)](*tiles, BLOCK=64)
