@@ -132,12 +132,12 @@ class Traffic:
     def __call__(self, function: Callable[..., Any] | str, *args: Any, **kwargs: Any) -> Gated:  # pragma: no mutate block
         """Derive `function(*args, **kwargs)`, and check the budgets of the test's marker.
 
-        Needs no GPU. `"module:function"` imports a module that needs one at import.
+        Needs no GPU. `"module:function"` and `"path.py:function"` may need one at import.
         """
         __tracebackhide__ = True
         if isinstance(function, str):
             with self._remembered():
-                function = _load(function)
+                function = _load(function, self._root)
         sizes = dict(self._sizes.values)
 
         def derive(point: Mapping[str, int], *, machine_code: bool) -> Derived:
@@ -271,10 +271,12 @@ class Traffic:
         return ""
 
 
-def _load(target: str) -> Callable[..., Any]:
+def _load(target: str, root: Path) -> Callable[..., Any]:
+    """Import a function by name. A path is below the root of the tests."""
     from ioaware.targets.loading import load_callable
 
-    return load_callable(target)
+    source, _, name = target.rpartition(":")
+    return load_callable(f"{root / source}:{name}" if source.endswith(".py") else target)
 
 
 def snapshot_arguments(now: Recorded, facts: Collection[str]) -> list[tuple[str, str]]:

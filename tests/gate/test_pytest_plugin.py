@@ -91,9 +91,11 @@ def test_a_module_that_needs_a_gpu_at_import(gated: Repository) -> None:
     gated.change(gated.test, "from scale import scale\n", "")
     gated.change(gated.test, "traffic(scale,", 'traffic("scale:scale",')
     assert gated.pytest().code == 0
+    gated.change(gated.test, '"scale:scale"', '"scale.py:scale"')
+    assert gated.pytest().code == 0
     gated.change(gated.kernel, *MORE)
     assert gated.pytest().code == 1
-    gated.change(gated.test, '"scale:scale"', '"scale:none"')
+    gated.change(gated.test, '"scale.py:scale"', '"scale:none"')
     ran = gated.pytest()
     assert (ran.code, "scale has no function 'none'" in ran.output) == (1, True)
 

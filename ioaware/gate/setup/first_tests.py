@@ -5,6 +5,7 @@ One for each host function, with a snapshot that pytest fills in.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -25,8 +26,7 @@ def tests_text(calls: Sequence[GatedCall]) -> str:
     """
     counts = Counter(_imported(call) for call in calls)
     names = {
-        call.target: _imported(call) if counts[_imported(call)] == 1 else f"{call.module.replace('.', '_')}_{_imported(call)}"
-        for call in calls
+        call.target: _imported(call) if counts[_imported(call)] == 1 else f"{_words(call)}_{_imported(call)}" for call in calls
     }
     parts = [HEAD, "\n".join(_imports(calls, names)) + "\n"]
     parts += ["\n" + "\n".join(_test(call, names[call.target])) + "\n" for call in calls]
@@ -36,6 +36,11 @@ def tests_text(calls: Sequence[GatedCall]) -> str:
 def _imported(call: GatedCall) -> str:
     """Return the name to import: of `Class.apply` the class."""
     return call.function.name.partition(".")[0]
+
+
+def _words(call: GatedCall) -> str:
+    """Return the module as a part of a name; the path where it has none."""
+    return re.sub(r"\W+", "_", call.module or call.function.path.removesuffix(".py"))
 
 
 def _imports(calls: Sequence[GatedCall], names: Mapping[str, str]) -> Iterator[str]:

@@ -47,8 +47,11 @@ class GatedCall:
 
     @property
     def by_name(self) -> str:
-        """Return the function as `module:function`, as a test names it."""
-        return f"{self.module}:{self.function.name}"
+        """Return the function as a test names it.
+
+        That is `module:function`, or `path.py:function` below the root where the path is no module's name.
+        """
+        return f"{self.module}:{self.function.name}" if self.module else self.function.place
 
     @property
     def target(self) -> str:
@@ -71,7 +74,7 @@ def _calls(root: Path, gpu: str, report: Callable[[str], None]) -> Iterator[Gate
     for function in functions:
         base, module = import_place(root, function.path)
         call = GatedCall(function, base, module)
-        why = needs_person(function) or ("" if module else "its path is no name of a module")
+        why = needs_person(function)
         found = GatedCall(function, base, module, why=why) if why else _tried(call, root, gpu)
         report(f"{function.place}: {found.why or f'reads {found.reads}, writes {found.writes}'}")
         yield found
@@ -108,8 +111,9 @@ def _tried(call: GatedCall, root: Path, gpu: str) -> GatedCall:
     number = answer.get("guess")
     if type(number) is not int:
         return replace(call, why=str(answer.get("why", "no answer")))
-    why = _import_error(call, root, f"from {call.module} import {call.function.name.partition('.')[0]}")
-    load = f"from ioaware.targets.loading import load_callable; load_callable('{call.by_name}')"
+    statement = f"from {call.module} import {call.function.name.partition('.')[0]}"
+    why = _import_error(call, root, statement) if call.module else "its path is no name of a module"
+    load = f"from ioaware.targets.loading import load_callable; load_callable({call.by_name!r})"
     if why and _import_error(call, root, load):
         return replace(call, why=why)
     return replace(

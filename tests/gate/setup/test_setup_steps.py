@@ -161,15 +161,24 @@ def test_a_process_without_an_answer_leaves_its_function_to_a_person(
 
 def test_no_process_is_started_for_what_a_person_must_choose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Processes(monkeypatch)
-    (tmp_path / "my-ops").mkdir()
-    (tmp_path / "my-ops" / "a.py").write_text(KERNEL + "def f(x):\n    k[(1,)](x)\n")
     (tmp_path / "b.py").write_text(KERNEL + "def g(x, mode: str):\n    k[(1,)](x)\n")
     told: list[str] = []
     find_gated_calls(tmp_path, "cuda:90", told.append)
-    assert told == [
-        "b.py:g: `mode` is a value that a person must choose",
-        "my-ops/a.py:f: its path is no name of a module",
-    ]
+    assert told == ["b.py:g: `mode` is a value that a person must choose"]
+
+
+def test_a_path_that_is_no_name_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answer(guess=0, reads="4*n", writes="2*n", kernels=[])
+    for folder in ("1_ops", "2_ops"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.py").write_text(KERNEL + "def f(x):\n    k[(1,)](x)\n")
+    processes = Processes(monkeypatch, found, said(b"", 0, b""), found, said(b"", 0, b""))
+    calls = find_gated_calls(tmp_path, "cuda:90", list[str]().append)
+    assert processes.calls[1][0][-1].endswith("load_callable('1_ops/a.py:f')")
+    text = first_tests.tests_text(calls)
+    assert "def test_1_ops_a_f(traffic):" in text
+    assert "def test_2_ops_a_f(traffic):" in text
+    assert 'traffic("1_ops/a.py:f", ' in text
 
 
 def test_targets_of_packages_and_files() -> None:
