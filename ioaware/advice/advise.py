@@ -151,7 +151,7 @@ class _Search:
         simulated = self._simulated(one)
         if simulated is None:
             return None
-        why_not = _misfit(simulated, self._machine, self._gpu)
+        why_not = _misfit(one, simulated, self._machine, self._gpu)
         if why_not:
             self._reject(one, why_not)
             return None
@@ -164,8 +164,12 @@ def _text(change: Mapping[str, object]) -> str:
     return " ".join(f"{name}={value}" for name, value in change.items())
 
 
-def _misfit(simulated: Simulated, machine: Machine, gpu: GPUTarget) -> str:
-    """Return why a launch does not fit the GPU, or empty text."""
+def _misfit(one: Candidate, simulated: Simulated, machine: Machine, gpu: GPUTarget) -> str:
+    """Return why a launch does not fit the GPU, or empty text.
+
+    Kernels that the choice leaves as they are may spill: they do so now, and their bytes count.
+    """
+    varied = {key.rpartition(":")[0] for key in one.change}
     capacity = machine.level("shared").capacity_bytes
     for launch, how in zip(_kernels(simulated), (one for one in simulated.simulations if one), strict=True):
         failure = launch_failure(launch.grid, launch.shared_bytes, gpu)
@@ -174,6 +178,8 @@ def _misfit(simulated: Simulated, machine: Machine, gpu: GPUTarget) -> str:
         if (launch.shared_bytes or 0) > capacity:
             return f"{launch.kernel}: needs {launch.shared_bytes} bytes of shared memory, and an SM has {capacity}"
         most = most_registers(how.warps)
+        if one.current or not varied & {launch.kernel, ""}:
+            continue
         if launch.local_bytes and (launch.registers or 0) >= most - REGISTERS_LEFT:
             return f"{launch.kernel}: spills {launch.local_bytes} bytes a thread: it has {most} registers and needs more"
     return ""

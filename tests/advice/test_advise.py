@@ -19,6 +19,7 @@ from ioaware.errors import UsageError
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.machine.time_bound import TimeBound
 from ioaware.result import Traffic
+from tests.support import SUPPORT
 
 MATMUL = """
 import torch, triton, triton.language as tl
@@ -130,6 +131,14 @@ def test_a_planted_worse_configuration_ranks_lower(file: Path, tmp_path: Path, m
     assert found.best.hbm_bytes < 0.8 * groups[1].hbm_bytes
     assert found.best.requested_bytes < groups[1].requested_bytes  # programs of one SM share A in its L1
     assert found.best.requested_bytes % SECTOR_BYTES == 0
+
+
+def test_a_kernel_may_spill_beside_the_one_that_is_varied() -> None:
+    """Its bytes are in each choice: the target runs as it is."""
+    found = ioaware.advise(f"{SUPPORT}/targets/spilling_targets.py:tuned_beside_spilling")
+    assert not found.rejected
+    assert found.current
+    assert [one.change["copy:BLOCK"] for one in found.ranked] == [256, 1024]
 
 
 def test_a_group_that_is_no_order_is_rejected(file: Path) -> None:

@@ -17,6 +17,26 @@ def hold(x, out, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out + at, tile / tl.sum(tl.exp(tile), axis=0)[None, :] * tl.sum(tile, axis=1)[:, None])
 
 
+@triton.autotune([triton.Config({"BLOCK": block}, num_warps=4) for block in (256, 1024)], key=[])
+@triton.jit
+def copy(x, out, N: tl.constexpr, BLOCK: tl.constexpr):
+    """Copy a block of adjacent elements."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < N), mask=at < N)
+
+
+def tuned_beside_spilling(rows: int = 64, cols: int = 256) -> Callable[[], None]:
+    """Return launches of an autotuned kernel and of one that spills."""
+    x = torch.empty(rows, cols, device="cuda")
+    out = torch.empty_like(x)
+
+    def work() -> None:
+        copy[lambda meta: (triton.cdiv(rows * cols, meta["BLOCK"]),)](x, out, N=rows * cols)
+        hold[(1,)](x, out, ROWS=rows, BLOCK=cols, num_warps=1)
+
+    return work
+
+
 def spilling(rows: int = 64, cols: int = 128) -> Callable[[], object]:
     """Return a launch whose threads have 32 registers."""
     x = torch.empty(rows, cols, device="cuda")
