@@ -23,6 +23,8 @@ ALLOCATIONS = frozenset(
     f"aten::{name}"
     for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "set_")
 )
+TO_HOST = "aten::_local_scalar_dense"
+"""Operator of `item()`, a copy to the host as that of `cpu()`."""
 OVERWRITES = frozenset(
     f"aten::{name}"
     for name in (
@@ -85,7 +87,7 @@ def operator_traffic(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], o
     The bytes are integers, or SymInts where the tensors have symbolic sizes.
     """
     name: str = func._schema.name
-    if name in ALLOCATIONS or name.startswith("prim::") or _is_view(func):
+    if name in (*ALLOCATIONS, TO_HOST) or name.startswith("prim::") or _is_view(func):
         return None
     read_bytes = sum(_distinct(tensors_read(func, args, kwargs)).values())
     shared = storages((args, kwargs))
