@@ -5,6 +5,7 @@ What differs from run to run (clock, random numbers, addresses) is answered to h
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import sysconfig
 from collections.abc import Collection, Generator, Mapping, Sequence
@@ -22,14 +23,20 @@ import triton
 
 from ioaware._monkeypatch import Patches
 
-PACKAGES = (*(Path(str(module.__file__)).parent for module in (torch, triton, np, sympy, mpmath)), Path(__file__).parent.parent)
+_imported = (torch, triton, np, sympy, mpmath)
+_templates = importlib.util.find_spec("jinja2")  # torch's compiler writes kernels with it
+PACKAGES = (
+    *(Path(str(module.__file__)).parent for module in _imported),
+    *([Path(_templates.origin).parent] if _templates and _templates.origin else []),
+    Path(__file__).parent.parent,
+)
 _standard = sysconfig.get_path("stdlib")
 _installed = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
 
 
 @lru_cache(maxsize=16_384)
 def is_library(path: str) -> bool:
-    """Return whether a file is of Python, torch, Triton, NumPy, SymPy or ioaware."""
+    """Return whether a file is of Python, torch and its packages, Triton or ioaware."""
     if path.startswith("<frozen") or any(path.startswith(f"{package}/") for package in PACKAGES):
         return True
     return path.startswith(f"{_standard}/") and not path.startswith(_installed)

@@ -13,11 +13,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import jinja2
 import pytest
 
 from ioaware.derivation.derive import derive
 from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
+from ioaware.fakegpu.host_caller import is_library
 from ioaware.targets.loading import load_file
 from ioaware.targets.target import load_target
 from ioaware.tracing.trace import trace
@@ -225,6 +227,11 @@ def test_copies_of_tensors_and_devices(targets: ModuleType, name: str) -> None:
     for result in (derive_target(targets, name), trace(load_target(getattr(targets, name)), {})):
         assert result.exact
         assert [launch.kernel for launch in result.launches if launch.origin == "triton"] == ["scale_kernel"]
+
+
+def test_templates_of_torchs_compiler_are_no_host_code() -> None:
+    assert is_library(jinja2.environment.__file__)
+    assert not is_library(__file__)
 
 
 @pytest.mark.parametrize("name", ["first_of_a_set", "popped", "listed", "smallest_by_key"])
