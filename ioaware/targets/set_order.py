@@ -16,6 +16,9 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, cast
 
+from torch._C._dynamo import eval_frame
+
+_frames: Any = eval_frame
 SAME_ORDER = (bool, int, float, complex, type(None))
 """Types whose hashes, and so order in a set, are the same in each process."""
 OPERATORS = (ast.BitOr, ast.BitAnd, ast.BitXor, ast.Sub)
@@ -46,11 +49,21 @@ def executed_code(is_library: Callable[[str], bool]) -> Generator[dict[CodeType,
     if sys.gettrace() is not None:
         yield codes
         return
+    _leave_to_python(note.__code__)
     sys.settrace(note)
     try:
         yield codes
     finally:
         sys.settrace(None)
+
+
+def _leave_to_python(code: CodeType) -> None:
+    """Let torch.compile run a function, and what it calls, as they are.
+
+    It would compile a trace function like any other that runs inside a compiled one.
+    """
+    skip = _frames._FrameAction.SKIP
+    _frames.set_code_exec_strategy(code, _frames._FrameExecStrategy(skip, skip))
 
 
 def lines_in_set_order(codes: Mapping[CodeType, dict[str, Any]]) -> tuple[str, ...]:
