@@ -22,6 +22,7 @@ from typing import Any
 from ioaware._monkeypatch import Patches
 from ioaware.errors import IoawareError, UsageError
 from ioaware.targets.operator_libraries import operator_libraries
+from ioaware.targets.sibling_modules import own_siblings
 
 
 def load_function(spec: str) -> Callable[..., Any]:
@@ -96,7 +97,13 @@ def load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     linecache.checkcache(str(path))
     sys.modules.pop(name, None)
-    with import_path(path.parent), _import_errors(path.name, path), operator_libraries(path), _generated(path):
+    with (
+        own_siblings(path.parent),
+        import_path(path.parent),
+        _import_errors(path.name, path),
+        operator_libraries(path),
+        _generated(path),
+    ):
         sys.modules[name] = module  # dataclasses and Triton look a module up by name
         spec.loader.exec_module(module)
     return module
