@@ -54,11 +54,11 @@ def narrow_stores(ttgir: str, ptx: str) -> tuple[NarrowStore, ...]:
     except ValueError:
         return ()
     factors = _constant_factors(ttgir)
-    found = [NarrowStore(_place(store.frames), *_repetitions(store, factors)) for store in stores]
+    found = [NarrowStore(source_line(store.frames), *_repetitions(store, factors)) for store in stores]
     return tuple(dict.fromkeys(store for store in (*found, *_tma_stores(ttgir)) if store.unaligned > 1))
 
 
-def _place(stack: tuple[str, ...]) -> str:
+def source_line(stack: tuple[str, ...]) -> str:
     """Return file name and line, without folders.
 
     Triton's cache may hold a kernel compiled from another path.
@@ -87,7 +87,7 @@ def _tma_stores(ttgir: str) -> Iterator[NarrowStore]:
         if row_bytes > TMA_ROW_BYTES:
             boxes = row_bytes // TMA_ROW_BYTES
             unaligned = boxes * (TMA_ROW_BYTES // SECTOR_BYTES + 1) / (row_bytes // SECTOR_BYTES + 1)
-            yield NarrowStore(_place(frames(match["loc"], known)), 1, unaligned)
+            yield NarrowStore(source_line(frames(match["loc"], known)), 1, unaligned)
 
 
 def _repetitions(store: Access, factors: frozenset[int]) -> tuple[float, float]:
@@ -114,17 +114,18 @@ def _repetition(store: Access, start: int, stride: int | None = None) -> float:
     """
     if store.layout is None:
         return 1
-    sectors = _sector_of_elements(store, start, stride)
+    sectors = tile_addresses(store, start, stride) // SECTOR_BYTES
     places = np.sort(sectors.ravel()[requests(store.layout, store.shape, store.vector, store.once)], axis=1)
     first = places >= 0
     first[:, 1:] &= places[:, 1:] != places[:, :-1]
     return int(np.count_nonzero(first)) / np.unique(sectors[sectors >= 0]).size
 
 
-def _sector_of_elements(store: Access, start: int, stride: int | None) -> Indices:
-    """Return the sector of each element of a tile, -1 beyond the stride.
+def tile_addresses(store: Access, start: int, stride: int | None = None) -> Indices:
+    """Return the byte address of each element of a tile, -1 beyond the stride.
 
-    A row is the layout's fastest dimension.
+    A row is the layout's fastest dimension. Rows begin `start` bytes into a sector, and no two share one but for those of
+    `stride` elements, which follow each other.
     """
     fastest = _fastest(store)
     others = [size for dimension, size in enumerate(store.shape) if dimension != fastest]
@@ -132,9 +133,9 @@ def _sector_of_elements(store: Access, start: int, stride: int | None) -> Indice
     rows = np.arange(prod(others), dtype=np.int64)[:, None]
     apart_bytes = (columns.size * store.element_bytes // SECTOR_BYTES + 2) * SECTOR_BYTES
     row_bytes = apart_bytes if stride is None else stride * store.element_bytes
-    sectors = (start + rows * row_bytes + columns * store.element_bytes) // SECTOR_BYTES
+    addresses = start + rows * row_bytes + columns * store.element_bytes
     inside = columns < (columns.size if stride is None else stride)
-    return np.moveaxis(np.where(inside, sectors, -1).reshape(*others, -1), -1, fastest)
+    return np.moveaxis(np.where(inside, addresses, -1).reshape(*others, -1), -1, fastest)
 
 
 def _fastest(store: Access) -> int:

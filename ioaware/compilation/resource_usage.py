@@ -28,6 +28,7 @@ from ioaware.compilation.launches import CapturedLaunch
 from ioaware.compilation.narrow_stores import NarrowStore, narrow_stores
 from ioaware.compilation.toolchain import toolchain
 from ioaware.compilation.triton_ir import cache_ir_text, compile_errors, compiled, fresh_ir, integer_at, specialise
+from ioaware.compilation.wide_copies import WideCopy, wide_copies
 from ioaware.fakegpu.cubin import resources
 
 
@@ -46,6 +47,8 @@ class Resources:
     """Stores whose instructions share sectors."""
     loads: tuple[CompiledLoad, ...] | None = None
     """Loads, and which of them use the L1; None where the compiler makes no PTX."""
+    copies: tuple[WideCopy, ...] = ()
+    """Copies past the L1 whose instructions fetch sectors more than once."""
     cubin: bytes = b""
     """Machine code of a kernel that spills registers; empty for others."""
 
@@ -113,11 +116,14 @@ class MachineCode:
                     int() | None as local_bytes,
                     [*narrow],
                     ([*_] | None) as loads,
+                    [*copies],
                     str(cubin),
                 ]:
                     stores = tuple(NarrowStore(*store) for store in cast(Any, narrow))
                     known = None if loads is None else tuple(CompiledLoad(*load) for load in cast(Any, loads))
-                    return Resources(shared_bytes, registers, local_bytes, stores, known, zlib.decompress(b64decode(cubin)))
+                    wide = tuple(WideCopy(*copy) for copy in cast(Any, copies))
+                    code = zlib.decompress(b64decode(cubin))
+                    return Resources(shared_bytes, registers, local_bytes, stores, known, wide, code)
                 case _:
                     self._pending[work.key] = self._threads.submit(work.prepared())
         made = self._pending.pop(work.key).result()
@@ -202,9 +208,11 @@ def resources_by_triton(launch: CapturedLaunch, values: Mapping[str, int], gpu: 
     return Resources(int(kernel.metadata.shared), registers, local_bytes, *_accesses(kernel.asm), cubin=cubin)
 
 
-def _accesses(texts: Mapping[str, str]) -> tuple[tuple[NarrowStore, ...], tuple[CompiledLoad, ...] | None]:
+def _accesses(
+    texts: Mapping[str, str],
+) -> tuple[tuple[NarrowStore, ...], tuple[CompiledLoad, ...] | None, tuple[WideCopy, ...]]:
     """Return what `Resources` has of the kernel's stores and loads."""
     if not {"ttgir", "ptx"} <= texts.keys():
-        return (), None
+        return (), None, ()
     ttgir, ptx = texts["ttgir"], texts["ptx"]
-    return narrow_stores(ttgir, ptx), compiled_loads(ttgir, ptx)
+    return narrow_stores(ttgir, ptx), compiled_loads(ttgir, ptx), wide_copies(ttgir, ptx)

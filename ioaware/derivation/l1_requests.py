@@ -27,11 +27,10 @@ from ioaware.compilation.launches import CapturedLaunch
 from ioaware.compilation.layouts import Indices, owners, requests
 from ioaware.compilation.narrow_stores import TMA_ROW_BYTES
 from ioaware.compilation.triton_ir import compiled
+from ioaware.compilation.wide_copies import LINE_BYTES, copied_sectors, distinct_per_row
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.measurement.counters import l1_counters as l1
 
-LINE_BYTES, COPIED_BYTES = 128, 16
-"""Of an L1 line, and of what a lane copies past the L1."""
 BY_TMA = frozenset(
     {
         *("tt.descriptor_load", "tt.descriptor_store"),
@@ -102,33 +101,11 @@ def instruction_sectors(addresses: Indices, mask: Mask, access: Access, element_
     elements = np.where(active, addresses.ravel()[chosen], -1)
     if element_bytes > 1 and (addresses % element_bytes).any():
         raise ValueError("an element may lie in two sectors")
-    moved = _distinct(elements) * element_bytes
+    moved = distinct_per_row(elements) * element_bytes
     if access.past_l1:
         requested, again = copied_sectors(elements[:, :: access.vector])
         return Instructions(requested, moved, again)
-    return Instructions(_distinct(np.where(active, elements // SECTOR_BYTES, -1)), moved)
-
-
-def copied_sectors(lanes: Indices) -> tuple[int, int]:
-    """Return the requests of copies past the L1, and the sectors fetched beyond them.
-
-    `lanes` [instructions, lanes] has the first byte of each lane's 16, negative where it is masked. Each pair of lanes fetches
-    its sectors, whichever other pairs fetch. It requests them, too, but 32 bytes of one line are one request, also where they
-    begin in the middle of a sector. Source: scripts/probe_requests.py.
-    """
-    pairs = lanes.reshape(-1, 2)
-    first, second = pairs.T
-    across = (first >= 0) & (second == first + COPIED_BYTES) & (first % SECTOR_BYTES > 0)
-    again = int(np.count_nonzero(across & (first // LINE_BYTES == second // LINE_BYTES)))
-    return _distinct(np.where(pairs >= 0, pairs // SECTOR_BYTES, -1)) - again, again
-
-
-def _distinct(rows: Indices) -> int:
-    """Return the number of distinct non-negative values per row, summed over rows."""
-    ordered = np.sort(rows, axis=1)
-    new = ordered >= 0
-    new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    return int(np.count_nonzero(new))
+    return Instructions(distinct_per_row(np.where(active, elements // SECTOR_BYTES, -1)), moved)
 
 
 def tma_store_bytes(addresses: Indices, mask: Mask, element_bytes: int) -> int:
@@ -138,7 +115,7 @@ def tma_store_bytes(addresses: Indices, mask: Mask, element_bytes: int) -> int:
     """
     columns = TMA_ROW_BYTES // element_bytes
     split = addresses.reshape(-1, min(columns, addresses.shape[-1]))
-    return SECTOR_BYTES * _distinct(np.where(mask.reshape(split.shape), split // SECTOR_BYTES, -1))
+    return SECTOR_BYTES * distinct_per_row(np.where(mask.reshape(split.shape), split // SECTOR_BYTES, -1))
 
 
 def l1_requests_of_launch(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> L1Requests:

@@ -17,14 +17,15 @@ from ioaware.machine.model import SECTOR_BYTES
 
 
 def machine_code_notes(used: Resources, traffic: KernelTraffic | None, values: Mapping[str, int]) -> Iterator[str]:
-    """Yield notes for spilled registers and for stores split within a sector.
+    """Yield notes for spilled registers and for accesses split within a sector.
 
-    Such stores write a sector by several instructions.
+    Such stores write a sector by several instructions, and such copies fetch it by several.
     """
     if used.local_bytes:
         yield f"{used.local_bytes} bytes of local memory a thread: registers that are spilled move bytes that no formula counts"
     repeated = _repeated(used, traffic, values)
     yield from sentences(_caveat(access, most) for access, most in repeated)
+    yield from sentences(_copy_caveat(access, times) for access, times in _refetched(used, traffic))
 
 
 def shared_sector_bytes(used: Resources, traffic: KernelTraffic, values: Mapping[str, int]) -> int:
@@ -42,6 +43,31 @@ def shared_sector_bytes(used: Resources, traffic: KernelTraffic, values: Mapping
             continue
         total += (times - 1) * sectors * SECTOR_BYTES
     return round(total)
+
+
+def refetched_bytes(used: Resources, traffic: KernelTraffic, values: Mapping[str, int]) -> int:
+    """Return the bytes that copies past the L1 fetch again.
+
+    The formulas count each sector once.
+    """
+    total = 0.0
+    for access, times in _refetched(used, traffic):
+        if access.sectors is not None and access.sectors.symbols <= values.keys():
+            total += (times - 1) * cast(int, access.sectors.evaluate(values)) * SECTOR_BYTES
+    return round(total)
+
+
+def _refetched(used: Resources, traffic: KernelTraffic | None) -> list[tuple[Access, float]]:
+    """Return the loads whose copies fetch sectors more than once, and how often."""
+    fetches = {(copy.line, copy.element_bytes): copy.fetches for copy in used.copies}
+    loads = [access for access in (traffic.accesses if traffic else ()) if access.kind == "read"]
+    keys = [(access, (access.source.rpartition("/")[2], access.element_bytes)) for access in loads]
+    return [(access, fetches[key]) for access, key in keys if key in fetches]
+
+
+def _copy_caveat(access: Access, times: float) -> Caveat:
+    rest = f"counted once: copies past the L1 share them, and a counter sees {times:.3g} times as many"
+    return Caveat(access.operation, access.source, "are", "are", rest, "sectors of ")
 
 
 def _repeated(used: Resources, traffic: KernelTraffic | None, values: Mapping[str, int]) -> list[tuple[Access, float]]:

@@ -41,6 +41,7 @@ def launch_simulation(
         one.warps,
         spills=_moved(replayed),
         shared_sector_bytes=one.shared_sector_bytes,
+        refetched_bytes=one.refetched_bytes,
         data_dependent=tuple(dict.fromkeys(access.tensor for access in replayed.data_dependent)),
     )
 

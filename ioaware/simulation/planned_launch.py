@@ -15,7 +15,7 @@ from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, Tensor
 from ioaware.compilation.resource_usage import Resources
 from ioaware.compilation.triton_ir import first_ir, integer_at
 from ioaware.derivation.derive import Derivation
-from ioaware.derivation.machine_code_notes import shared_sector_bytes
+from ioaware.derivation.machine_code_notes import refetched_bytes, shared_sector_bytes
 from ioaware.machine import Machine
 from ioaware.machine.occupancy import Occupancy, l1_bytes, occupancy
 from ioaware.result import Launch
@@ -48,6 +48,8 @@ class PlannedLaunch:
 
     Their instructions share sectors.
     """
+    refetched_bytes: int = 0
+    """Bytes that copies past the L1 fetch again."""
 
 
 def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, sizes: list[int]) -> list[PlannedLaunch]:
@@ -76,7 +78,8 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
             storage[LOCAL_MEMORY] = _storage_of_spills(spills, numbers, sizes)
         by_l1 = _loads_by_l1(event, captured.values, gpu, used.loads if used else None)
         shared = shared_sector_bytes(used, kernel, derived.values) if used else 0
-        found.append(PlannedLaunch(launch, kernel, at_once, warps, LaunchPlan(make, storage), by_l1, shared))
+        again = refetched_bytes(used, kernel, derived.values) if used else 0
+        found.append(PlannedLaunch(launch, kernel, at_once, warps, LaunchPlan(make, storage), by_l1, shared, again))
     return found
 
 

@@ -36,7 +36,7 @@ def simulated_result(
             found.append(None)
             continue
         _, end, simulation = next(pairs)
-        requested = _with_spills(_behind_l1(launch.requested, simulation.l1), simulation.spills)
+        requested = _with_spills(_refetched(_behind_l1(launch.requested, simulation.l1), simulation), simulation.spills)
         out.append(replace(launch, requested=requested, hbm=Traffic(end.read_bytes, end.write_bytes), exact=False))
         found.append(simulation)
     reads, writes = sum(one.read_bytes for one in simulated), sum(one.write_bytes for one in simulated)
@@ -44,7 +44,7 @@ def simulated_result(
     ranges = [_sum_ranges([getattr(one, name) for one in simulations]) for name in ("read_range", "write_range")]
     behind_l1 = _behind_l1(derived.requested, _sum_served(simulations))
     for one in simulations:
-        behind_l1 = _with_spills(behind_l1, one.spills)
+        behind_l1 = _with_spills(_refetched(behind_l1, one), one.spills)
     known |= {
         "source": "simulate",
         "requested": behind_l1,
@@ -68,6 +68,13 @@ def _behind_l1(requested: Traffic | None, l1: L1Reads | None) -> Traffic | None:
     if requested is None or requested.read_sector_bytes is None or l1 is None:
         return requested
     return replace(requested, read_sector_bytes=max(0, requested.read_sector_bytes - l1.served_bytes))
+
+
+def _refetched(requested: Traffic | None, simulation: LaunchSimulation) -> Traffic | None:
+    """Return the requests with the sectors that copies past the L1 fetch again."""
+    if requested is None or requested.read_sector_bytes is None:
+        return requested
+    return replace(requested, read_sector_bytes=requested.read_sector_bytes + simulation.refetched_bytes)
 
 
 def _with_spills(requested: Traffic | None, spills: SpilledBytes | None) -> Traffic | None:

@@ -95,6 +95,8 @@ class LaunchSimulation:
 
     Instructions that share sectors request each of them. How many of these requests the L1 merges depends on time.
     """
+    refetched_bytes: int = 0
+    """Bytes of sectors that copies past the L1 fetch again: instructions share them."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -130,6 +132,7 @@ class LaunchSimulation:
             **({"data_dependent": list(self.data_dependent)} if self.data_dependent else {}),
             **({"spilled_registers": asdict(self.spills)} if self.spills else {}),
             **({"shared_sector_bytes": self.shared_sector_bytes} if self.shared_sector_bytes else {}),
+            **({"refetched_bytes": self.refetched_bytes} if self.refetched_bytes else {}),
             "tensors": tensors,
         }
 
