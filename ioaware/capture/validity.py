@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -59,35 +60,42 @@ class Validity:
                 raise UsageError(f"{name} must be a positive integer, not {value}", "Formulas are of sizes.")
         shape = np.broadcast_shapes(*map(np.shape, values.values()))
         path = np.zeros(shape, object)  # one bit for each of torch's guards that differs at a point
+        unknown = np.full(shape, self.reads_data)
         for at, condition in enumerate((*self.implicit, *self.conditions, *self.limits)):
             met = self._met(condition, values)
-            if met is None or at < len(self.implicit):
+            if met is None and condition.reason:
+                unknown = unknown | self._differs(condition, values)
+            elif met is None or at < len(self.implicit):
                 path = path + (np.asarray(1) if met is None else ~np.asarray(met)).astype(object) * 2**at
             elif not np.all(met):
                 raise self._refusal(str(condition), condition.reason, _points(values, ~np.asarray(met), 1)[0], condition.names)
-        for point in self._points_to_run(values, np.asarray(path, object)):
+        for point in self._points_to_run(values, np.asarray(path, object), unknown):
             if point != self.given and not self.same_at(point):
                 raise self._refusal("other launches", "the host function was run to see", point, point.keys())
 
-    def _points_to_run(self, values: Values, path: NDArray[np.object_]) -> list[dict[str, int]]:
-        """Return every point where host code reads data, else some points.
+    def _differs(self, condition: Condition, values: Values) -> NDArray[np.bool_]:
+        """Return where parameters of the condition have other values than the given ones."""
+        differs = [np.asarray(values[name]) != self.given[name] for name in condition.names & values.keys()]
+        return np.asarray(reduce(np.logical_or, differs, np.asarray(False)))
+
+    def _points_to_run(self, values: Values, path: NDArray[np.object_], unknown: NDArray[np.bool_]) -> list[dict[str, int]]:
+        """Return every point where only a run decides, and some others.
 
         They are some points of each path of torch's guards.
         """
-        if self.reads_data:
-            if path.size > MAX_RUNS:
-                raise UsageError(
-                    f"{self.target} reads data or looks up a table, so it has to be run at each point",
-                    f"Evaluate {MAX_RUNS} at a time.",
-                )
-            return _points(values, np.full(path.shape, fill_value=True), MAX_RUNS)
-        others = set(path.flat) - {0}
+        if np.count_nonzero(unknown) > MAX_RUNS:
+            raise UsageError(
+                f"{self.target} reads data, looks up a table or rounds floats, so it has to be run at each point",
+                f"Evaluate {MAX_RUNS} at a time.",
+            )
+        others = set(path[~unknown].flat) - {0}
         if len(others) > MAX_RUNS // RUNS_PER_PATH:
             raise UsageError(
                 f"torch's guards differ in {len(others)} ways at these points of {self.target}, sizes of 1 among them",
                 "Evaluate fewer.",
             )
-        return [point for one in others for point in _points(values, path == one, RUNS_PER_PATH)]
+        some = [point for one in others for point in _points(values, (path == one) & ~unknown, RUNS_PER_PATH)]
+        return _points(values, unknown, MAX_RUNS) + some
 
     @staticmethod
     def _met(condition: Condition, values: Values) -> Any:

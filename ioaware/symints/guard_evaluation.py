@@ -14,8 +14,10 @@ from typing import Any, cast
 
 import numpy as np
 import sympy
+from sympy.core.relational import Relational
 
 from ioaware.analysis.formulas.exact_ratio import Number
+from ioaware.symints.float_rounding import ROUNDED, computed_as_in_python, torch_functions
 
 operator: Any = _operator
 
@@ -58,6 +60,8 @@ def _compute_node(expr: Any, values: Mapping[str, Number], done: dict[Any, Any])
         return bool(expr)
     name = type(expr).__name__
     args = [_compute(argument, values, done) for argument in expr.args]
+    if isinstance(expr, (*ROUNDED, Relational)) and not all(map(computed_as_in_python, expr.args)) and _is_close(expr, args):
+        raise UnknownFunctionError(f"{name} of floats that differ in their last digits")
     if name in _FOLDS:
         return reduce(_elementwise(name, _FOLDS[name], 2), args)
     if name in _FUNCTIONS:
@@ -123,9 +127,16 @@ def _shifted_left(value: int, bits: int) -> int:
     return value * _power(2, bits)
 
 
-def _equal(one: Any, other: Any) -> bool:
-    """Compare; floats approximately, since sympy rounds in another order."""
-    return math.isclose(one, other) if isinstance(one, float) or isinstance(other, float) else bool(one == other)
+def _is_close(expr: Any, args: list[Any]) -> bool:
+    """Return whether the last digits of floats decide a relation or a rounded number."""
+    others = args[1:] or [_rounded(args[0], 2 if type(expr) is torch_functions.RoundToInt else 1)]
+    pairs = np.broadcast(args[0], others[0])
+    return any(math.isclose(one, other, abs_tol=1e-9) for one, other in pairs)
+
+
+def _rounded(value: Any, parts: int) -> Any:
+    """Return the nearest integer, half or the like."""
+    return np.round(np.asarray(value, float) * parts) / parts
 
 
 def _next_power_of_two(value: int) -> int:
@@ -202,7 +213,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "PowByNatural": _power,
     "FloatPow": _power,
     "Not": operator.not_,
-    "Equality": _equal,
+    "Equality": operator.eq,
     "Unequality": operator.ne,
     "StrictLessThan": operator.lt,
     "LessThan": operator.le,

@@ -10,8 +10,11 @@ from typing import Any
 
 import sympy
 from sympy import Symbol
+from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanAtom
 from torch.utils._sympy import functions as _functions
+
+from ioaware.symints.float_rounding import ROUNDED, rounds_once
 
 torch_functions: Any = _functions
 _sympy: Any = sympy
@@ -23,7 +26,7 @@ EMPTY: Mapping[Any, Any] = {}
 class OpaqueExpressionError(Exception):
     """The expression contains a function without a plain form.
 
-    Such are bit operations, floats, and rounded floats.
+    Such are bit operations, floats, and what several roundings of floats may decide.
     """
 
 
@@ -38,8 +41,10 @@ def plain(expr: Any, names: Mapping[Any, Symbol], known: Mapping[Any, Any] = EMP
         return names[expr]
     if isinstance(expr, (sympy.Rational, BooleanAtom)):
         return expr
-    if isinstance(expr, sympy.Float) and float(expr).is_integer():  # an integer that was converted to float
-        return sympy.Integer(int(expr))
+    if isinstance(expr, sympy.Float) and rounds_once(expr):
+        return _sympy.Rational(expr)
+    if isinstance(expr, (*ROUNDED, Relational)) and not all(map(rounds_once, expr.args)):
+        raise OpaqueExpressionError(str(expr))
     args = [plain(argument, names, known) for argument in expr.args]
     kind: Any = expr.func
     if kind in known:
