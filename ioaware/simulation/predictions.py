@@ -68,12 +68,16 @@ def predict_point(measured: Result, machine: Machine) -> Prediction:
 
     The L2 is empty before each launch.
     """
+    from ioaware.simulation.accuracy_record.measured_configuration import compiled_otherwise, measured_tuning
     from ioaware.simulation.simulate import simulate
     from ioaware.targets.target import load_target
 
     try:
         target = load_target(measured.target)
-        done = simulate(target, target.resolve(measured.params), machine=machine, autotune=measured.tuning, cold=True)
+        params = target.resolve(measured.params)
+        done = simulate(target, params, machine=machine, autotune=measured.tuning, cold=True)
+        if compiled_otherwise(done, measured):
+            done = simulate(target, params, machine=machine, autotune=measured_tuning(measured, target, params), cold=True)
     except (IoawareError, ImportError, FileNotFoundError) as error:
         return Prediction(measured.target, measured.params, failed=str(error).splitlines()[0])
     pairs = zip(done.launches, done.simulations, strict=True)
