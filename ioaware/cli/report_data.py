@@ -5,8 +5,10 @@ They are fresh predictions, traces and derivations, and live or recorded measure
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,9 +50,6 @@ def gathered(out_dir: Path) -> Contents:
     from ioaware.cli.output import progress
     from ioaware.cli.progress import progress_bar
     from ioaware.environment import software_environment
-    from ioaware.report.assemble import complete
-    from ioaware.report.attention.attention_page import Contents
-    from ioaware.report.attention.recorded_bytes import shipped
     from ioaware.sweep.claim_evidence import (
         recorded_fusion,
         recorded_headline,
@@ -62,8 +61,14 @@ def gathered(out_dir: Path) -> Contents:
 
     progress("tracing and deriving: the study, every system, the theorems")
     traced, systems = theory_points(), system_points()
-    with progress_bar() as step:
-        found = run_all([*systems, *traced, *runs()], step)
+    with running([*systems, *traced, *runs()]) as collect:
+        from ioaware.report.assemble import complete
+        from ioaware.report.attention.attention_page import Contents
+        from ioaware.report.attention.recorded_bytes import shipped
+
+        records, walked = shipped(), walks()
+        with progress_bar() as step:
+            found = collect(step)
     progress("measuring, or reading recorded measurements")
     with progress_bar() as step:
         measured = measurements(out_dir, step)
@@ -72,28 +77,38 @@ def gathered(out_dir: Path) -> Contents:
         results = complete([*(found[point.key] for point in traced), *measured.results], step)
     progress("judging the theorems")
     claims = verify(measurements=[*measured.results, *recorded_systems()], known=found)
-    progress("walking through the kernels")
     return Contents(
-        results, claims, shipped(), recorded_race(), recorded_race(FLASH_4), recorded_headline(), recorded_training(),
-        recorded_fusion(), walks(), system_checks(systems, found), roofs(measured.results),
+        results, claims, records, recorded_race(), recorded_race(FLASH_4), recorded_headline(), recorded_training(),
+        recorded_fusion(), walked, system_checks(systems, found), roofs(measured.results),
         live=measured.live, missing=measured.missing, environment=software_environment(),
     )  # fmt: skip
 
 
-def run_all(points: Sequence[Point], step: Step) -> dict[str, Result]:
-    """Return the result of each distinct point by its key.
+@contextmanager
+def running(points: Sequence[Point]) -> Generator[Callable[[Step], dict[str, Result]]]:
+    """Start the points, and give the function that returns their results by key.
 
-    All are fresh: a stored result could be of an older kernel.
+    They are those of this very code: kept ones of another code or another library are not found.
     """
     from ioaware.result_file import decode
-    from ioaware.sweep.batches import run_batches
+    from ioaware.sweep import kept_runs
+    from ioaware.sweep.batches import started
 
     distinct = {point.key: point for point in points}
-    found: dict[str, Result] = {}
-    for answer in run_batches(list(distinct.values())):
-        found[answer.point.key] = decode(answer.record, answer.point.label)
-        step(len(found), len(distinct), answer.point.label)
-    return found
+    kept = [answer for point in distinct.values() if (answer := kept_runs.find(point)) is not None]
+    known = {answer.point.key for answer in kept}
+    with started([point for key, point in distinct.items() if key not in known]) as answers:
+
+        def collect(step: Step) -> dict[str, Result]:
+            found: dict[str, Result] = {}
+            for answer in chain(kept, answers):
+                if answer.point.key not in known:
+                    kept_runs.keep(answer)
+                found[answer.point.key] = decode(answer.record, answer.point.label)
+                step(len(found), len(distinct), answer.point.label)
+            return found
+
+        yield collect
 
 
 def system_points() -> list[Point]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ioaware.sweep.execute import execute
@@ -26,27 +27,44 @@ def run_batches(points: Sequence[Point], *, size: int = SIZE, workers: int | Non
     Neighbours, which take equally long, go to different batches. The points of a process that ends without an answer run
     again, each by itself.
     """
+    with started(points, size=size, workers=workers) as answers:
+        yield from answers
+
+
+@contextmanager
+def started(points: Sequence[Point], *, size: int = SIZE, workers: int | None = None) -> Generator[Iterator[Answer]]:
+    """Start the first batches, and give the answers of `run_batches`.
+
+    Other work of the caller then runs beside them.
+    """
     cores = usable_cores()
     limit = workers or min(4, cores)
     count = -(-len(points) // size)
     batches = [points[first::count] for first in range(count)]
-    running: dict[int, Sequence[Point]] = {}
-    numbers = itertools.count()
-    again: list[Point] = []
     with Isolation(ENTRY, preload=preloads(points), threads=max(1, cores // limit)) as isolation:
-        while batches or running:
-            while batches and len(running) < limit:
-                number, batch = next(numbers), batches.pop(0)
+        running: dict[int, Sequence[Point]] = {}
+        waiting = iter(enumerate(batches))
+
+        def submit(free: int) -> None:
+            for number, batch in itertools.islice(waiting, free):
                 running[number] = batch
                 isolation.submit(number, [make_job(point, TIMEOUT_S, limit, None)[0] for point in batch], TIMEOUT_S)
-            outcome = isolation.next()
-            batch = running.pop(outcome.number)
-            if outcome.answer is None:
-                again += batch
-            else:
-                yield from map(make_record_answer, batch, json.loads(outcome.answer))
-    if again:
-        yield from run_points(again, workers=workers)
+
+        def answers() -> Generator[Answer]:
+            again: list[Point] = []
+            while running:
+                outcome = isolation.next()
+                batch = running.pop(outcome.number)
+                submit(1)
+                if outcome.answer is None:
+                    again += batch
+                else:
+                    yield from map(make_record_answer, batch, json.loads(outcome.answer))
+            if again:
+                yield from run_points(again, workers=workers)
+
+        submit(limit)
+        yield answers()
 
 
 def execute_batch(jobs: Sequence[dict[str, Any]]) -> str:

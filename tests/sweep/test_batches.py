@@ -100,3 +100,14 @@ def test_what_is_imported_before_forking_exists(name: str) -> None:
     """A missing module is passed over, and every point would import its kernels again."""
     place = PACKAGE.joinpath(*name.split("."))
     assert place.with_suffix(".py").exists() or (place / "__init__.py").exists()
+
+
+def test_work_starts_before_the_first_answer_is_wanted(alone: list[Point], monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr(
+        InThisProcess, "submit", lambda self, number, job, _: (sent.append(number), self.jobs.append((number, job)))
+    )
+    with batches.started(points(6), size=2, workers=2) as answers:
+        assert sent == [0, 1]
+        assert lengths(list(answers)) == list(range(64, 70))
+    assert (sent, alone) == ([0, 1, 2], [])

@@ -192,10 +192,10 @@ def _agreement(records: Records) -> Figure:
 
 def _provenance(contents: Contents) -> str:
     counts = {source: sum(one.source == source for one in contents.results) for source in ("predict", "trace", "measure")}
-    computed = f"{counts['predict']:,} predictions and {counts['trace']:,} traces were computed in this run"
+    computed = f"{counts['predict']:,} predictions and {counts['trace']:,} traces were computed by this code"
     if not counts["measure"]:
         return f"No measurement: {computed}, without a GPU."
     said, points = f"{computed[0].upper()}{computed[1:]}", f"{counts['measure']:,}"
     if contents.live:
-        return f"{said}, and {points} points were measured in it."
+        return f"{said}, and {points} points were measured in this run."
     return f"{said}. The {points} measured points of its figures were recorded earlier."

@@ -37,7 +37,7 @@ def tiled(drawings: Sequence[Drawing], columns: int = 1) -> Drawing:
     for row in rows:
         left = 0
         for one in row:
-            moved.append(one.svg.replace("<svg ", f'<svg x="{left}" y="{top}" ', 1))
+            moved.append(one.svg.replace("<svg ", f'<svg x="{left}" y="{top}" overflow="visible" ', 1))
             left += one.width
         top += max(one.height for one in row)
     return drawing(moved, max(sum(one.width for one in row) for row in rows), top)

@@ -80,7 +80,7 @@ def test_environments_appear_once(page: str) -> None:
 
 def test_live_measurements_are_labelled(contents: Contents) -> None:
     live = words(render(attention_page(replace(contents, live=True), NOW)))
-    assert "were measured in it" in live
+    assert "were measured in this run" in live
     assert "were recorded earlier" not in live
 
 

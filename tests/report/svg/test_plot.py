@@ -118,6 +118,12 @@ def test_pictures_stand_one_above_the_other() -> None:
     assert f'<svg x="{one.width}" y="0"' in three.svg
 
 
+def test_pictures_beside_others_are_not_clipped() -> None:
+    """A rasteriser clips with a layer, which takes twice as long as drawing."""
+    one = draw_cell(cell(line()), WIDE, "")
+    assert tiled([one, one, one], 2).svg.count('overflow="visible"') == 3
+
+
 def test_a_bars_name_fits_the_width() -> None:
     name = "triton_red_fused_" + "_".join(map(str, range(60))) + "_rsqrt_1"
     figure = BarFigure("bars", "Bars", "", (Bar(name, 1.0, "1 B"), Bar("short", 2.0, "2 B")))
