@@ -28,6 +28,9 @@ def launch_simulation(
     write_range: Range = (min(writes), max(writes))
     for access in replayed.data_dependent:
         read_range, write_range = _widen_ranges(one, access, derived, read_range, write_range)
+    spills = _moved(replayed)
+    if spills and write_range[1] is not None:
+        write_range = write_range[0], write_range[1] + spills.unknown_bytes
     waves = int(replayed.programs.wave.max(initial=-1)) + 1
     return LaunchSimulation(
         one.at_once.programs,
@@ -39,7 +42,7 @@ def launch_simulation(
         write_range,
         simulated.left_dirty_bytes,
         one.warps,
-        spills=_moved(replayed),
+        spills=spills,
         shared_sector_bytes=one.shared_sector_bytes,
         refetched_bytes=one.refetched_bytes,
         data_dependent=tuple(dict.fromkeys(access.tensor for access in replayed.data_dependent)),
@@ -51,7 +54,8 @@ def _moved(replayed: Replay) -> SpilledBytes | None:
     local, programs = replayed.local, replayed.durations.size
     if local is None:
         return None
-    return SpilledBytes(*(programs * one for one in (local.spilled_bytes, local.refilled_bytes, local.loaded_bytes)))
+    moved = local.spilled_bytes, local.refilled_bytes, local.loaded_bytes, local.most_spilled_bytes
+    return SpilledBytes(*(programs * one for one in moved))
 
 
 def _widen_ranges(

@@ -66,6 +66,16 @@ class SpilledBytes:
     stored_bytes: int
     refilled_bytes: int
     loaded_bytes: int
+    most_stored_bytes: int
+    """With skipped code of which nothing says how often it runs.
+
+    The other numbers leave it out.
+    """
+
+    @property
+    def unknown_bytes(self) -> int:
+        """Most bytes stored beyond those that are predicted."""
+        return max(0, self.most_stored_bytes - self.stored_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +107,11 @@ class LaunchSimulation:
     """
     refetched_bytes: int = 0
     """Bytes of sectors that copies past the L1 fetch again: instructions share them."""
+
+    @property
+    def unknown_write_bytes(self) -> int:
+        """Most requested writes beyond those that are predicted."""
+        return self.shared_sector_bytes + (self.spills.unknown_bytes if self.spills else 0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""

@@ -56,7 +56,7 @@ def predict_call(measured: Result, machine: Machine) -> Prediction:
         reads, writes = requested.read_bytes, requested.write_bytes
     else:
         reads, writes = _requested(done)
-    shared = 0 if backend else sum(one.shared_sector_bytes for one in done.simulations if one)
+    shared = 0 if backend else sum(one.unknown_write_bytes for one in done.simulations if one)
     hbm = done.hbm.read_bytes, done.hbm.write_bytes
     served = [one.l1.served_bytes if one.l1 else None for one in done.simulations if one]
     known = None if None in served else sum(one or 0 for one in served)

@@ -42,11 +42,12 @@ class LaunchSpills:
         `indices` are the names of the program's indices.
         """
         if not self._found:
-            counts = region_counts(self.trace, counts_by_place(touches, executions, programs), self.warps)
+            places = counts_by_place(touches, executions, programs)
+            counts, most = (region_counts(self.trace, places, self.warps, most=most) for most in (False, True))
             sms = self.at_once.programs // self.at_once.per_sm
             per_sm = min(self.at_once.per_sm, -(-programs // sms))
             sm = L1Sharing(self.shape, self.warps * per_sm, common_places(touches, indices))
-            self._found.append(local_memory(self.trace, counts, self.warps, sm))
+            self._found.append(local_memory(self.trace, counts, self.warps, sm, most))
         return self._found[0]
 
 

@@ -39,6 +39,7 @@ class LocalMemory:
     """Local memory of one program, and its bytes between L1 and L2.
 
     `words` of `word_bytes` each, for all its threads. `loaded_bytes` are those of all refills, with those that hit in the L1.
+    `most_spilled_bytes` are those with skipped code of which nothing says how often it runs.
     """
 
     words: int
@@ -47,12 +48,15 @@ class LocalMemory:
     refilled_bytes: int
     loaded_bytes: int
     events: LocalEvents
+    most_spilled_bytes: int = 0
 
 
-def local_memory(trace: MachineTrace, counts: Sequence[float], warps: int, sm: L1Sharing) -> LocalMemory | None:
+def local_memory(
+    trace: MachineTrace, counts: Sequence[float], warps: int, sm: L1Sharing, most: Sequence[float] | None = None
+) -> LocalMemory | None:
     """Return what a program moves to and from local memory; None where it has none.
 
-    `counts` says how often a program runs each region.
+    `counts` says how often a program runs each region, `most` how often at most where that differs.
     """
     if all(one.kind == "global" for one in trace.instructions):
         return None
@@ -66,7 +70,10 @@ def local_memory(trace: MachineTrace, counts: Sequence[float], warps: int, sm: L
             moved["miss"] += size * share if one.kind == "refill" else 0.0
     threads = LINE_BYTES // WORD_BYTES * warps
     stored, missed, loaded = (round(moved[kind]) * threads for kind in ("spill", "miss", "refill"))
-    return LocalMemory(words, LINE_BYTES * warps, stored, missed, loaded, events)
+    at_most = sum(
+        one.bytes * times_run(one, counts if most is None else most) for one in trace.instructions if one.kind == "spill"
+    )
+    return LocalMemory(words, LINE_BYTES * warps, stored, missed, loaded, events, round(at_most) * threads)
 
 
 def _events(trace: MachineTrace, counts: Sequence[float], misses: Shares) -> tuple[int, LocalEvents]:

@@ -91,11 +91,14 @@ def _times(one: Executions) -> int:
     return int(np.count_nonzero(np.all(met, axis=0)))
 
 
-def region_counts(trace: MachineTrace, places: Mapping[str, PlaceCounts], warps: int) -> tuple[float, ...]:
+def region_counts(
+    trace: MachineTrace, places: Mapping[str, PlaceCounts], warps: int, *, most: bool = False
+) -> tuple[float, ...]:
     """Return how often a program runs each region.
 
-    A loop that has so many instructions of a line as several executions need is unrolled as often. A region without accesses
-    runs as often as the one around it, and skipped code at most as often.
+    A loop that has so many instructions of a line as several executions need is unrolled as often. A loop without accesses
+    runs as often as what is around it, and skipped code at most as often. Nothing says how often skipped code without accesses
+    runs: never, or with `most` as often as what is around it.
     """
     loops, skipped = ([Counter[str]() for _ in trace.regions] for _ in range(2))
     deeper: list[set[str]] = [set() for _ in trace.regions]
@@ -110,6 +113,7 @@ def region_counts(trace: MachineTrace, places: Mapping[str, PlaceCounts], warps:
                 deeper[loop].add(one.place)
             else:
                 loops[loop][one.place] += one.bytes * LANES * warps
+    accesses = {around for one in trace.instructions if one.kind == "global" for around in regions_around(trace, one.region)}
     order = {place: [at for at, found in enumerate(loops) if place in found and place not in deeper[at]] for place in places}
     counts: list[float] = []
     for number, region in enumerate(trace.regions):
@@ -123,16 +127,22 @@ def region_counts(trace: MachineTrace, places: Mapping[str, PlaceCounts], warps:
             often = max(known, default=often)
         elif known := [max(places[place].inside) for place in skipped[number] if place in places]:
             often = min(often, *known)
+        elif number not in accesses and not most:
+            often = 0.0
         counts.append(often)
     return tuple(counts)
 
 
 def loops_around(trace: MachineTrace, region: int | None) -> list[int]:
     """Return the loops around an instruction of a region, the innermost first."""
+    return [one for one in regions_around(trace, region) if trace.regions[one].loop]
+
+
+def regions_around(trace: MachineTrace, region: int | None) -> list[int]:
+    """Return the regions around an instruction of a region, the innermost first."""
     found: list[int] = []
     while region is not None:
-        if trace.regions[region].loop:
-            found.append(region)
+        found.append(region)
         region = trace.regions[region].parent
     return found
 

@@ -56,6 +56,15 @@ def test_skipped_code_spills_only_when_it_runs() -> None:
     assert found.events.share.max() > 0.5
 
 
+def test_skipped_code_of_unknown_count_is_in_the_most_alone() -> None:
+    """One word is spilled once, another by code that runs never or 5 times."""
+    code = MemoryInstruction("spill", 4, 0, "k.py:1", None), MemoryInstruction("spill", 4, 4, "k.py:2", 0)
+    trace = MachineTrace(code, (Region(loop=False, parent=None),))
+    found = local_memory(trace, (0.0,), 2, L1Sharing(L1, 8), (5.0,))
+    assert found
+    assert (found.spilled_bytes, found.most_spilled_bytes) == (256, 6 * 256)
+
+
 def test_a_kernel_that_spills_nothing_has_no_local_memory() -> None:
     trace = MachineTrace((MemoryInstruction("global", 16, 0, "k.py:1", None),), ())
     assert local_memory(trace, (), 4, L1Sharing(L1, 8)) is None

@@ -36,6 +36,17 @@ def test_skipped_code_runs_as_often_as_its_accesses_or_as_what_is_around() -> No
     assert region_counts(trace, {"k.py:2": place(90.0)}, 1) == (90.0, 90.0)
 
 
+def test_skipped_code_without_accesses_runs_never_or_as_often_as_what_is_around() -> None:
+    """In a persistent matmul it is the setting up of the next tile."""
+    inner = Region(loop=True, parent=1)
+    trace = MachineTrace((*load("k.py:2", 0), MemoryInstruction("spill", 16, 0, "k.py:5", 1)), (LOOP, SKIPPED, inner))
+    places = {"k.py:2": place(90.0)}
+    assert region_counts(trace, places, 1) == (90.0, 0.0, 0.0)
+    assert region_counts(trace, places, 1, most=True) == (90.0, 90.0, 90.0)
+    around = MachineTrace((*load("k.py:2", 2),), (LOOP, SKIPPED, inner))
+    assert region_counts(around, {"k.py:2": place(90.0)}, 1)[1:] != (0.0, 0.0)
+
+
 def test_loops_of_one_line_are_matched_in_order() -> None:
     trace = MachineTrace((*load("k.py:2", 0), *load("k.py:2", 1)), (LOOP, LOOP))
     assert region_counts(trace, {"k.py:2": place(1.0, 30.0)}, 1) == (1.0, 30.0)
