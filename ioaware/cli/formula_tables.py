@@ -161,9 +161,12 @@ def remarks(result: Derived, *, verbose: bool = False, floor: bool = True) -> It
         if note.startswith("compulsory") and not floor:
             continue
         yield Text(printable(f"note: {note}"))
-    launches = {launch.kernel: launch.notes for launch in result.launches if launch.origin == "triton"}
-    for kernel, notes in launches.items():
-        shown = notes if verbose else tuple(dict.fromkeys(FOLDERS.sub("", note) for note in notes))
+    kernels: dict[str, dict[str, None]] = {}
+    for launch in result.launches:
+        if launch.origin == "triton":
+            kernels.setdefault(launch.kernel, {}).update(dict.fromkeys(launch.notes))
+    for kernel, notes in kernels.items():
+        shown = tuple(notes) if verbose else tuple(dict.fromkeys(FOLDERS.sub("", note) for note in notes))
         for note in shown if verbose else shown[:MAX_NOTES]:
             yield Text(printable(f"note: {kernel}: {note}"))
         if not verbose and len(shown) > MAX_NOTES:

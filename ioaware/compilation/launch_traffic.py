@@ -60,7 +60,7 @@ def cached_traffic(
     if traffic is None:
         fine: Any = {symbol: cast(Any, symbol) / factor for symbol, factor in multiples}
         within_them = dict(ranges)
-        traffic = _with_formulas(
+        traffic = with_formulas(
             analyse(text, arguments, grid),
             lambda expr: flatten(restrict(_exchanged(close_floor_sums(expr), fine), within_them)),
             lambda note: _in_parameters(note, multiples),
@@ -113,7 +113,7 @@ def _in_parameters(note: str, multiples: Iterable[tuple[Symbol, int]]) -> str:
     return note
 
 
-def _with_formulas(kernel: KernelTraffic, rewrite: Callable[[Expr], Expr], reword: Callable[[str], str]) -> KernelTraffic:
+def with_formulas(kernel: KernelTraffic, rewrite: Callable[[Expr], Expr], reword: Callable[[str], str]) -> KernelTraffic:
     """Return the traffic with rewritten formulas and notes."""
 
     def count(one: Count) -> Count:

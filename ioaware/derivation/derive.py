@@ -16,7 +16,7 @@ from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
 from ioaware.compilation.launches import CapturedLaunch, launch_configuration
 from ioaware.compilation.resource_usage import MachineCode, Resources
 from ioaware.derivation.compulsory import compulsory_of_launches
-from ioaware.derivation.data_dependent import check_unknowns, unknowns
+from ioaware.derivation.data_dependent import LaunchUnknowns, check_unknowns, unknowns
 from ioaware.derivation.derived import Derived
 from ioaware.derivation.derived_launch import DerivedLaunch, derive_event, launchable
 from ioaware.derivation.launch_additions import cross_check, with_counters, with_index_data, with_resources
@@ -132,7 +132,8 @@ def _derive_launches(
             raise no_choice_error(target.name, chosen)
         facts = param_facts(captured.validity.conditions if captured.validity else ())
         given_values = {**captured.values, **data}
-        parts = [derive_event(event, captured, gpu, facts, given_values) for event in captured.events]
+        loaded = LaunchUnknowns(captured.values, gpu)
+        parts = [derive_event(event, captured, gpu, facts, given_values, loaded) for event in captured.events]
         parts = with_index_data(parts, captured, gpu)
         check_unknowns(target.name, data, unknowns([part.traffic for part in parts], captured.values))
         if machine_code:

@@ -17,6 +17,7 @@ from ioaware.compilation.launch_limits import launch_failure
 from ioaware.compilation.launch_traffic import kernel_traffic
 from ioaware.compilation.launches import CapturedLaunch, CapturedOperator, Event
 from ioaware.compilation.resource_usage import Resources
+from ioaware.derivation.data_dependent import LaunchUnknowns
 from ioaware.derivation.launch_formulas import Formulas, formulas_of, value_at
 from ioaware.errors import UsageError
 from ioaware.fakegpu.aten_traffic import NOTE
@@ -44,14 +45,16 @@ class DerivedLaunch:
 
 
 def derive_event(
-    event: Event, captured: Capture, gpu: GPUTarget, facts: ParamFacts, values: Mapping[str, int]
+    event: Event, captured: Capture, gpu: GPUTarget, facts: ParamFacts, values: Mapping[str, int], loaded: LaunchUnknowns
 ) -> DerivedLaunch:
+    """Return the formulas of an event; `loaded` knows the events before it."""
     if isinstance(event, CapturedOperator):
+        loaded.operator(event)
         return _operator(event, captured.values)
     grid = tuple(evaluate(extent, captured.values) for extent in event.grid)
     if min(grid, default=0) < 0:
         raise UsageError(f"{event.name} is launched on a negative grid: {grid}", "Give a grid of 1 or more programs.")
-    kernel = kernel_traffic(event, captured.values, gpu, facts)
+    kernel = loaded.launch(event, kernel_traffic(event, captured.values, gpu, facts))
     formulas = formulas_of(kernel)
     holds = conditions_of(event, captured)
     wrapped = [limit for limit in kernel.limits if limit.value.symbols <= values.keys() and limit.broken(values)]
