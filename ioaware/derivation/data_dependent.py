@@ -60,8 +60,8 @@ def unknowns(kernels: Iterable[KernelTraffic | None], symbols: Iterable[str]) ->
 class LaunchUnknowns:
     """Name the unknowns of launches apart where launches may load other contents.
 
-    The first keeps its name, the next is `p@kernels.py:4#2`. Contents are equal where the tensors that the name stands for are
-    equal, nothing wrote them in between, and the numbers among the arguments are equal.
+    The first keeps its name, the next is `p@kernels.py:4#2`. Contents are equal where the tensors that the name stands for and
+    the numbers among the arguments are equal, and nothing wrote those tensors in between.
     """
 
     def __init__(self, values: Mapping[str, int], gpu: GPUTarget) -> None:
