@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import sympy
 from sympy import Expr
@@ -60,8 +60,8 @@ def unknowns(kernels: Iterable[KernelTraffic | None], symbols: Iterable[str]) ->
 class LaunchUnknowns:
     """Name the unknowns of launches apart where launches may load other contents.
 
-    The first keeps its name, the next is `p@kernels.py:4#2`. Contents are equal where the tensors that the name stands for and
-    the numbers among the arguments are equal, and nothing wrote those tensors in between.
+    The first keeps its name, the next is `p@kernels.py:4#2`. Contents are equal where these arguments are equal: the tensors
+    that the name stands for, unwritten in between, and all numbers.
     """
 
     def __init__(self, values: Mapping[str, int], gpu: GPUTarget) -> None:
@@ -114,7 +114,7 @@ def _renamed(kernel: KernelTraffic, names: Mapping[str, str]) -> KernelTraffic:
     pattern = re.compile("|".join(rf"{re.escape(name)}(?!\d)" for name in sorted(names, key=len, reverse=True)))
     return with_formulas(
         kernel,
-        lambda expr: expr.xreplace(symbols),
+        lambda expr: cast(Any, expr).xreplace(symbols),
         lambda note: pattern.sub(lambda found: names[found[0]], note),
     )
 

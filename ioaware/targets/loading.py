@@ -111,8 +111,12 @@ def load_file(path: Path) -> ModuleType:
 
 @contextmanager
 def _generated(path: Path) -> Generator[None]:
-    """Let a file that torch's compiler wrote load: its kernels want a GPU."""
-    if GENERATED not in path.read_text(encoding="utf-8", errors="replace"):
+    """Let a file that torch's compiler wrote, or parts of one, load.
+
+    Its kernels want a GPU.
+    """
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if not any(line in text for line in GENERATED):
         yield
         return
     from ioaware.fakegpu.generated_code import generated_code_loads
@@ -195,8 +199,15 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-GENERATED = "from torch._inductor.async_compile import AsyncCompile"
-"""A line of each file that torch's compiler writes."""
+GENERATED = (
+    "from torch._inductor.async_compile import AsyncCompile",
+    "_cuda_getCurrentRawStream as get_raw_stream",
+    "torch._C._dynamo.guards._empty_strided_cuda",
+)
+"""Lines of files that torch's compiler writes.
+
+The first is in each; the others stay where kernels are copied.
+"""
 LIBRARIES = ("torch", "triton", "numpy")
 OWN_PACKAGES = (
     "targets",

@@ -73,3 +73,34 @@ def test_what_such_a_kernel_computes_is_not_used(tmp_path: Path, function: str) 
 def test_such_a_result_is_not_read_when_imported(tmp_path: Path, line: str) -> None:
     with pytest.raises(UsageError, match="reads what a kernel computes while it is imported"):
         load_target(f"{written(tmp_path, line)}:run")
+
+
+COPIED = """
+import torch, triton, triton.language as tl
+from torch._C import _cuda_getCurrentRawStream as get_raw_stream
+
+empty_strided_cuda = torch._C._dynamo.guards._empty_strided_cuda
+reinterpret_tensor = torch._C._dynamo.guards._reinterpret_tensor
+
+@triton.jit
+def fill(out, B: tl.constexpr):
+    tl.store(out + tl.arange(0, B), 1)
+
+def run(n: int = 16):
+    with torch.cuda._DeviceGuard(0):
+        torch.cuda.set_device(0)
+        out = reinterpret_tensor(empty_strided_cuda((n, 1), (1, 1), torch.float32), (n,), (1,), 0)
+        stream0 = get_raw_stream(0)
+        fill[(1,)](out, 16)
+    return out
+"""
+
+
+def test_code_copied_from_a_compiled_file_runs(tmp_path: Path) -> None:
+    path = tmp_path / "copied.py"
+    path.write_text(COPIED)
+    target = load_target(f"{path}:run")
+    derived, traced = derive(target, {}, machine_code=False).requested, trace(target, {}).requested
+    assert derived is not None
+    assert traced is not None
+    assert derived.write_bytes == traced.write_bytes == 64
