@@ -16,7 +16,7 @@ from ioaware.errors import IoawareError
 from tests.support import ROOT
 
 PUBLIC = {name: kind for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, IoawareError)}
-ERRORS = {*PUBLIC, "BaselineError", "ReadsDataError", "SweepInterruptedError"}
+ERRORS = {*PUBLIC, "BaselineError", "NoConfigurationError", "ReadsDataError", "SweepInterruptedError"}
 EXIT_CODES = {
     "IoawareError": 70, "UsageError": 2, "NoKernelError": 2, "InconclusiveError": 3, "MachineError": 5,
     "DataError": 6, "WriteError": 5,

@@ -138,8 +138,8 @@ def _copied_memory(tensor: Any, memo: dict[Any, Any]) -> Any:
         storage = tensor.untyped_storage()
         key = ("memory", storage._cdata)
         if key not in memo:
-            with host_work():
-                memo[key] = tensor.new_empty(storage.nbytes(), dtype=torch.uint8).untyped_storage()
+            memory = tensor.new_empty(0, dtype=torch.uint8).set_(storage, 0, (storage.nbytes(),), (1,))
+            memo[key] = memory.clone().untyped_storage()
         return memo[key]
 
 

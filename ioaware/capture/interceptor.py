@@ -47,6 +47,7 @@ from ioaware.fakegpu.autotuning import (
 from ioaware.fakegpu.host_tensors import ASK_FOR_HOST_CODE, CPU, CUDA, HostTensors
 from ioaware.fakegpu.storages import strided_tensors
 from ioaware.symints.symbols import Symbols, bit_length, symbolic_hash, symbolic_text, user_line
+from ioaware.targets.loading import is_library
 
 tl: Any = _tl
 jit: Any = _jit
@@ -54,6 +55,11 @@ interpreter: Any = _interpreter
 
 TORCH = str(Path(torch.__file__).parent)
 STORAGE_SPACING = 2**44
+ALIGNED = "tensors begin at multiples of 256 bytes"
+"""Begin of the note for host code that may branch on an address.
+
+CUDA's allocator gives such addresses, and views of others' memory may have other ones.
+"""
 """Bytes between the fake addresses of storages.
 
 They are never read; the alignment is that of CUDA's allocator.
@@ -129,7 +135,7 @@ class Interceptor:
 
         patches.set(jit.JITFunction, "run", run)
         patches.set(interpreter.InterpretedFunction, "run", interpreted)
-        patches.set(FakeTensor, "data_ptr", lambda tensor: self._address(tensor))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+        patches.set(FakeTensor, "data_ptr", self._asked_address())
         patches.set(FakeTensor, "device", property(lambda tensor: _reported_device(tensor, self._host_tensors)))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
         for owner, name in ((FakeTensor, "__dlpack__"), (dlpack, "to_dlpack"), (torch, "to_dlpack")):
             patches.set(owner, name, _no_dlpack)
@@ -300,6 +306,21 @@ class Interceptor:
         """
         storage = tensor.untyped_storage()
         return self._storages.setdefault(storage._cdata, (len(self._storages), storage))[0]
+
+    def _asked_address(self) -> Callable[[Any], Any]:
+        """Return a function that gives fake addresses.
+
+        It notes the line of host code that asks for one.
+        """
+
+        def asked(tensor: Any) -> Any:
+            caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+            if not is_library(caller.f_code.co_filename):
+                line = f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
+                self._symbols.assume(f"{ALIGNED}, as host code asks at {line}")
+            return self._address(tensor)
+
+        return asked
 
     def _address(self, tensor: Any) -> Any:
         """Return a fake address.

@@ -193,6 +193,11 @@ def _assemble(
         holds=tuple(part.holds for part in parts),
         validity=captured.validity,
         data=data,
+        configurations={
+            event.name: event.alternatives
+            for event in captured.events
+            if isinstance(event, CapturedLaunch) and len(event.alternatives) > 1
+        },
     )
 
 

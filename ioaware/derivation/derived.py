@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -43,6 +43,10 @@ class Derived(Result):
     validity: Validity | None = None
     data: Mapping[str, int] | None = None
     """Given values of unknowns, by their names in the formulas."""
+    configurations: Mapping[str, tuple[Mapping[str, Any], ...]] = field(
+        default_factory=dict[str, "tuple[Mapping[str, Any], ...]"]
+    )
+    """All configurations of each autotuned kernel, by its name."""
 
     @property
     def unknowns(self) -> tuple[str, ...]:

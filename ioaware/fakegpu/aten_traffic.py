@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ioaware.fakegpu.aten_flops import operator_products
-from ioaware.fakegpu.host_tensors import is_host_work
+from ioaware.fakegpu.host_tensors import TO_HOST, is_host_work, transfer
 from ioaware.fakegpu.storages import OperatorMode, storages, strided_tensors
 from ioaware.result import Launch, Traffic
 
@@ -23,8 +23,8 @@ ALLOCATIONS = frozenset(
     f"aten::{name}"
     for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "set_")
 )
-TO_HOST = "aten::_local_scalar_dense"
-"""Operator of `item()`, a copy to the host as that of `cpu()`."""
+NUMBER_TO_HOST = "aten::_local_scalar_dense"
+"""Operator of `item()`, a copy of one number to the host, which is not counted."""
 OVERWRITES = frozenset(
     f"aten::{name}"
     for name in (
@@ -71,12 +71,28 @@ class OperatorRecorder(OperatorMode):
     ) -> Any:
         before = len(self._launches)
         outcome = func(*args, **(kwargs or {}))
-        if len(self._launches) == before and not is_host_work():
+        if len(self._launches) > before:
+            return outcome
+        if direction := transfer():
+            moved = _transferred(direction, operator_traffic(func, args, kwargs or {}, outcome))
+            if moved is not None:
+                self._launches.append(self._describe(direction, *moved, None))
+        elif not is_host_work():
             traffic = operator_traffic(func, args, kwargs or {}, outcome)
             if traffic is not None:
                 products = operator_products(func, args, kwargs or {}, outcome)
                 self._launches.append(self._describe(str(func), *traffic, products))
         return outcome
+
+
+def _transferred(direction: str, traffic: tuple[Any, Any] | None) -> tuple[Any, Any] | None:
+    """Return the bytes of the GPU's memory that a transfer moves.
+
+    A copy to the host reads them, one from the host writes them.
+    """
+    if traffic is None:
+        return None
+    return (traffic[0], 0) if direction == TO_HOST else (0, traffic[1])
 
 
 def operator_traffic(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outcome: object) -> tuple[Any, Any] | None:
@@ -87,7 +103,7 @@ def operator_traffic(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], o
     The bytes are integers, or SymInts where the tensors have symbolic sizes.
     """
     name: str = func._schema.name
-    if name in (*ALLOCATIONS, TO_HOST) or name.startswith("prim::") or _is_view(func):
+    if name in (*ALLOCATIONS, NUMBER_TO_HOST) or name.startswith("prim::") or _is_view(func):
         return None
     read_bytes = sum(_distinct(tensors_read(func, args, kwargs)).values())
     shared = storages((args, kwargs))

@@ -30,6 +30,10 @@ class Override:
     value: ParamValue
 
 
+class NoConfigurationError(UsageError):
+    """No configuration of an autotuned kernel has the required values and runs."""
+
+
 class ConfigurationError(Exception):
     """The kernel cannot run with this configuration.
 
@@ -121,7 +125,9 @@ def run_one_configuration(
     With only one, it runs the kernel without timing.
 
     It takes the first configuration that has the values of `required` and launches without `ConfigurationError`, as Triton's
-    autotuner does. `add_note` receives a note that names it ("traced with ..."). Raises `UsageError` when there is none.
+    autotuner does. `add_note` receives a note that names it ("traced with ...").
+
+    Raises `NoConfigurationError` when there is none.
     """
     name = tuner.base_fn.__name__
     required = _required_of(name, required)
@@ -133,7 +139,7 @@ def run_one_configuration(
     tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
     candidates = [config for config in tuner.prune_configs(kwargs) if required.items() <= config.all_kwargs().items()]
     if not candidates:
-        raise UsageError(
+        raise NoConfigurationError(
             f"{name} has no configuration with {dict(required)}",
             "Its configurations: " + "; ".join(map(format_config, everything)),
         )
@@ -149,7 +155,7 @@ def run_one_configuration(
     finally:
         tuner.configs = everything
         tuner.nargs = None  # autograd copies a gradient to which another refers
-    raise UsageError(
+    raise NoConfigurationError(
         f"{name} runs with none of its {len(candidates)} configurations{_passed_over(refused)}",
         "Give one that fits these arguments.",
     )

@@ -27,6 +27,8 @@ _Tensor: Any = torch.Tensor
 _devices: Any = _torch_device
 overrides: Any = _overrides
 MOVES: dict[Any, Any] = {_Tensor.cpu: CPU, _Tensor.pin_memory: CPU, _Tensor.cuda: CUDA}
+WRITES_INTO = (_Tensor.copy_, _Tensor.__setitem__)
+"""Functions that copy their last tensor into their first one."""
 FROM_DATA = (torch.tensor, torch.as_tensor, torch.asarray)
 """Constructors whose result is where their data are, if these are a tensor."""
 OWN_OPERATORS = ("aten", "prim", "prims")
@@ -41,7 +43,16 @@ ASK_FOR_HOST_CODE = tuple(
 BETWEEN = (str(Path(__file__).parents[1]), str(TORCH / "utils/_device.py"), str(TORCH / "overrides.py"))
 """Files of function modes."""
 
-_work = {"is_host": False}
+TO_HOST, FROM_HOST = "copy to the host", "copy from the host"
+_work: dict[str, Any] = {"is_host": False, "transfer": None}
+
+
+def transfer() -> str | None:
+    """Return the direction in which the operators of now copy.
+
+    None where they copy nothing between the host and the GPU.
+    """
+    return _work["transfer"]
 
 
 def is_host_work() -> bool:
@@ -50,13 +61,17 @@ def is_host_work() -> bool:
 
 
 @contextmanager
-def host_work(*, is_host: bool = True) -> Generator[None]:
-    """Say inside the block whose work the operators are."""
-    before, _work["is_host"] = _work["is_host"], is_host
+def host_work(*, is_host: bool = True, transfer: str | None = None) -> Generator[None]:
+    """Say inside the block whose work the operators are.
+
+    `transfer` is the direction in which they copy, if they do.
+    """
+    before = dict(_work)
+    _work.update(is_host=is_host, transfer=transfer)
     try:
         yield
     finally:
-        _work["is_host"] = before
+        _work.update(before)
 
 
 def all_on_gpu_note(error: IoawareError) -> str:
@@ -129,19 +144,32 @@ class HostTensors:
         operands = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         device = self._device(function, args, kwargs, operands)
         is_host = device is not None and device.type == "cpu"
-        with host_work(is_host=is_host or _work["is_host"]):
+        with host_work(is_host=is_host or _work["is_host"], transfer=self._transfer(function, device, operands)):
             outcome = run()
         known = set(map(id, operands))
         pins = function is _Tensor.pin_memory or bool(kwargs.get("pin_memory"))
         if isinstance(outcome, torch.Tensor) and id(outcome) in known and _is_conversion(function):
             if pins or (device is not None and (outcome in self._pinned) != is_host):
-                outcome = _copy(outcome, to_host=is_host)
+                outcome = _copy(outcome, to_host=is_host, from_host=outcome in self._pinned)
             else:
                 return outcome
         for tensor in tree_leaves(outcome) if is_host else ():
             if isinstance(tensor, torch.Tensor) and id(tensor) not in known:
                 self._pinned[tensor] = pins or any(self.is_pinned(each) and _share(each, tensor) for each in operands)
         return outcome
+
+    def _transfer(self, function: Any, device: Any, operands: list[Any]) -> str | None:
+        """Return the direction of a copy between the host and the GPU.
+
+        None where a function makes none.
+        """
+        if function in WRITES_INTO and len(operands) > 1:
+            onto, source = operands[0] in self._pinned, operands[-1] in self._pinned
+        elif _is_conversion(function) and operands and device is not None:
+            onto, source = device.type == "cpu", operands[0] in self._pinned
+        else:
+            return _work["transfer"]
+        return None if onto == source else TO_HOST if onto else FROM_HOST
 
     def _device(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], operands: list[Any]) -> Any:
         """Return where the results of a function are.
@@ -198,13 +226,16 @@ def _default_device() -> Any:
     return next((mode.device for mode in reversed(modes) if isinstance(mode, _devices.DeviceContext)), CPU)
 
 
-def _copy(tensor: Any, *, to_host: bool) -> Any:
-    """Return a copy on the other side of the bus, which no kernel makes."""
+def _copy(tensor: Any, *, to_host: bool, from_host: bool) -> Any:
+    """Return a copy on the other side of the bus, which no kernel makes.
+
+    One from the host to the host is in other memory.
+    """
     if to_host:
-        with host_work():
+        with host_work(transfer=None if from_host else TO_HOST):
             return tensor.clone()
     new: Any = torch.empty_like(tensor)
-    with host_work():
+    with host_work(transfer=FROM_HOST):
         return new.copy_(tensor)
 
 

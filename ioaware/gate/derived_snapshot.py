@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ioaware.gate.constant_sizes import DeriveAt, other_point
 from ioaware.gate.derived_work import admission_of, conditions_of, formulas_of, operator_formulas_of
 from ioaware.gate.formulas.formula_order import Point, value_at
-from ioaware.gate.kernel_facts import facts_of
+from ioaware.gate.kernel_facts import configurations_of, facts_of
 from ioaware.gate.row import Header, joined_hash
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ UNKNOWN = "unknown"
 class Recorded:
     """A derivation as a snapshot has it.
 
-    `texts` are the formulas, `values` the bytes of each at each point, `where` the conditions under which the formulas hold.
+    `texts` are the formulas, `values` the bytes of each at each point, `where` the conditions under which the formulas
+    hold. `choices` counts the configurations of autotuned kernels that may move other bytes.
     """
 
     texts: Mapping[str, str]
@@ -35,6 +36,7 @@ class Recorded:
     facts: Mapping[str, int | None]
     header: Header
     where: tuple[str, ...] = ()
+    choices: int = 0
 
 
 def recorded(derived: Derived) -> Recorded:
@@ -50,7 +52,8 @@ def recorded(derived: Derived) -> Recorded:
     formulas |= operator_formulas_of(derived)
     texts = {kind: UNKNOWN if expr is None else show(expr) for kind, expr in formulas.items()}
     values = tuple((point, tuple(_value(expr, point) for expr in formulas.values())) for point in points_of(derived))
-    return Recorded(texts, values, facts_of(derived), header_of(derived), conditions_of(derived))
+    choices = len(configurations_of(derived))
+    return Recorded(texts, values, facts_of(derived), header_of(derived), conditions_of(derived), choices)
 
 
 def with_other_constants(now: Recorded, derived: Derived, derive_at: DeriveAt) -> Recorded:

@@ -71,8 +71,14 @@ def operator_formulas_of(derived: Derived) -> dict[str, Any]:
 
 
 def conditions_of(derived: Derived) -> tuple[str, ...]:
-    """Return the conditions on sizes under which the formulas hold, as text."""
-    return tuple(map(str, derived.validity.conditions)) if derived.validity else ()
+    """Return the conditions under which the formulas hold, as text.
+
+    They are of sizes, and of addresses where host code asks for one.
+    """
+    from ioaware.capture.interceptor import ALIGNED
+
+    aligned = (ALIGNED,) * any(note.startswith(ALIGNED) for note in derived.notes)
+    return (*map(str, derived.validity.conditions if derived.validity else ()), *aligned)
 
 
 def admission_of(derived: Derived) -> Callable[[Point], bool]:

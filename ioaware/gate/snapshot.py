@@ -47,7 +47,8 @@ class Snapshot:
 
     texts: Mapping[str, str]
     values: tuple[tuple[Point, tuple[int, ...]], ...] = ()
-    facts: Mapping[str, int] = field(default_factory=dict[str, int])
+    facts: Mapping[str, int | None] = field(default_factory=dict[str, "int | None"])
+    """Facts of the kernels; None for `most_bytes` that its author does not hold."""
     header: Header | None = None
     where: tuple[str, ...] | None = None
     """The conditions of the formulas; None where a person has not written any."""
@@ -73,7 +74,7 @@ def snapshot_of(**given: Any) -> Snapshot:
     check_budgets(budgets)
     facts = {name: given.pop(name) for name in FACTS if name in given}
     for name, value in facts.items():
-        if type(value) is not int or value < 0:
+        if (type(value) is not int or value < 0) and (name, value) != ("most_bytes", None):
             raise UsageError(f"{name} of a snapshot is a whole number, not {value!r}", REMEDY)
     if not given:
         return Snapshot({}, facts=facts, budgets=budgets)
@@ -225,6 +226,10 @@ def _judged(
     if narrower := _narrower(snapshot, now):
         reason = "; ".join([*([] if equal_bytes else [reason]), f"the formulas now hold only where {narrower}"])
         verdict = worst([verdict, Verdict.UNSURE])
+    if snapshot.header and now.choices > 1 and "most_bytes" not in snapshot.facts:
+        tuned = f"the formulas are those of one of {now.choices} configurations, and the snapshot has no most_bytes of all"
+        reason = "; ".join([*([] if verdict is Verdict.SAME else [reason]), tuned])
+        verdict = worst([verdict, Verdict.UNSURE])
     if changed := _changed_facts(snapshot, now):
         reason = "; ".join([*([] if equal_bytes else [reason]), *(why for _, why in changed)])
         verdict = worst([verdict, *(one for one, _ in changed)])
@@ -253,5 +258,5 @@ def _split(conditions: tuple[str, ...]) -> list[str]:
 
 
 def _changed_facts(snapshot: Snapshot, now: Recorded) -> list[tuple[Verdict, str]]:
-    judged = [judge_fact(name, old, now.facts[name]) for name, old in snapshot.facts.items()]
+    judged = [judge_fact(name, old, now.facts[name]) for name, old in snapshot.facts.items() if old is not None]
     return [one for one in judged if one[0] is not Verdict.SAME]

@@ -82,10 +82,12 @@ def derive_call(
     *,
     gpu: str,
     machine_code: bool,
+    autotune: Mapping[str, Any] | None = None,
 ) -> Derived:
     """Derive `function(*args, **kwargs)`, whose symbolic tensors have these sizes.
 
-    Warnings of torch and Triton are not those of the suite in which the gate runs. Raises `UsageError` as `derive` does.
+    `autotune` selects configurations of autotuned kernels. Warnings of torch and Triton are not those of the suite in which
+    the gate runs. Raises `UsageError` as `derive` does.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -106,7 +108,7 @@ def derive_call(
         name = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"
         target = Target(name, tuple(Argument(one, "int", value) for one, value in params.items()), call)
         with deferred_full_gc():
-            return derive(target, params, gpu=find_gpu(gpu), machine_code=machine_code)
+            return derive(target, params, gpu=find_gpu(gpu), machine_code=machine_code, autotune=autotune)
 
 
 def _names(values: Sequence[Any]) -> Iterator[str]:

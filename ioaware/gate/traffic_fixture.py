@@ -12,6 +12,7 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ioaware.errors import UsageError
 from ioaware.gate.budgets import NAMES, check_budgets
 from ioaware.gate.ci.outcome import MISSING, WRITTEN, Outcome
-from ioaware.gate.kernel_facts import ALWAYS, FACTS
+from ioaware.gate.kernel_facts import ALWAYS, FACTS, MOST_CONFIGURATIONS, most_bytes
 from ioaware.gate.repository.gate_config import DEFAULT_GPU
 from ioaware.gate.snapshot import AND, Snapshot, snapshot_of
 from ioaware.gate.source_edit import Edit, Place, find_call, kept_arguments
@@ -55,6 +56,10 @@ class Gated:
     def compile(self) -> None:
         """Derive the call again with machine code, for facts that only it tells."""
         self.derived = self._derive({}, machine_code=True)
+
+    def most_bytes(self) -> int | None:
+        """Return the most bytes that any configuration of an autotuner requests."""
+        return most_bytes(self.derived, lambda chosen: self._derive({}, machine_code=False, autotune=chosen))
 
     def derive_at(self, point: Mapping[str, int]) -> Derived:
         """Derive the call at other sizes."""
@@ -140,8 +145,8 @@ class Traffic:
                 function = _load(function, self._root)
         sizes = dict(self._sizes.values)
 
-        def derive(point: Mapping[str, int], *, machine_code: bool) -> Derived:
-            return derive_call(function, args, kwargs, {**sizes, **point}, gpu=self._gpu, machine_code=machine_code)
+        def derive(point: Mapping[str, int], **options: Any) -> Derived:
+            return derive_call(function, args, kwargs, {**sizes, **point}, gpu=self._gpu, **options)
 
         with self._remembered():
             derived = derive({}, machine_code="max_spills" in self._budgets)
@@ -196,6 +201,9 @@ class Traffic:
         if snapshot.budgets:
             self._hold(gated, snapshot.budgets)
         now = recorded(derived)
+        wanted = snapshot.facts.get("most_bytes", 0 if self._mode and 1 < now.choices <= MOST_CONFIGURATIONS else None)
+        if wanted is not None:
+            now = replace(now, facts={**now.facts, "most_bytes": gated.most_bytes()})
         found = judge_snapshot(snapshot, now, derived, gated.derive_at, cross_toolchain=self._cross_toolchain)
         if found.verdict is Verdict.SAME:
             gated.outcome.judge(Verdict.SAME, found.reason)
@@ -298,6 +306,8 @@ def snapshot_arguments(now: Recorded, facts: Collection[str]) -> list[tuple[str,
         value = now.facts[name]
         if value is not None and (name in facts or (name in ALWAYS and value)):
             arguments.append((name, f"{value:_}"))
+        elif name == "most_bytes" and now.choices > 1:
+            arguments.append((name, "None"))
     arguments.append(("made_with", _quoted(str(now.header))))
     return arguments
 

@@ -66,4 +66,40 @@ def test_tensors_left_on_the_host_are_taken_to_be_the_gpus(targets: ModuleType, 
 
 def test_operators_on_the_host_are_no_work_of_the_gpu(targets: ModuleType) -> None:
     for result in both(targets, "moved_to_the_gpu"):
-        assert [launch.kernel for launch in result.launches if launch.origin == "torch"] == ["aten.ones.default"]
+        assert operators(result) == [*[("copy from the host", 0, 1200)] * 2, ("aten.ones.default", 0, 1200)]
+
+
+def operators(result: Result) -> list[tuple[str, int | None, int | None]]:
+    launches = [(launch.kernel, launch.requested) for launch in result.launches if launch.origin == "torch"]
+    return [(name, moved.read_bytes, moved.write_bytes) for name, moved in launches if moved]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("cpu", [("copy to the host", 1200, 0)]),
+        ("to", [("copy to the host", 1200, 0)]),
+        ("converted", [("copy to the host", 1200, 0)]),
+        ("into_pinned", [("copy to the host", 1200, 0)]),
+        ("assigned", [("copy to the host", 1200, 0)]),
+        ("as_tensor", [("copy to the host", 1200, 0)]),
+        ("array", [("copy to the host", 1200, 0)]),
+        ("cuda", [("copy from the host", 0, 1200)]),
+        ("converted_to_gpu", [("copy from the host", 0, 1200)]),
+        ("into_gpu", [("copy from the host", 0, 1200)]),
+        ("on_the_host", []),
+        ("pinned", []),
+        ("item", []),
+    ],
+)
+def test_copies_between_host_and_gpu_read_or_write_its_memory(
+    targets: ModuleType, name: str, expected: list[tuple[str, int, int]]
+) -> None:
+    for result in both(targets, f"copies_{name}"):
+        assert operators(result) == [("aten.ones.default", 0, 1200), *expected]
+        assert result.exact
+
+
+def test_a_deep_copy_reads_and_writes_the_memory(targets: ModuleType) -> None:
+    for result in both(targets, "copies_deep"):
+        assert [moved for _, *moved in operators(result)] == [[0, 1200], [1200, 1200]]

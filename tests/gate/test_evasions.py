@@ -18,6 +18,12 @@ from tests.support.gate_runs import Repository
 
 CLONED = "    x = x.clone()\n    out = torch.empty_like(x)"
 BRANCH = "    if x.shape[0] > 10_000:\n        x = scale(x, w)\n    out = torch.empty_like(x)"
+TUNED = """CONFIGURATIONS = [triton.Config({"BLOCK": 1024, "MORE": 0}), triton.Config({"BLOCK": 2048, "MORE": 0})]
+
+
+@triton.autotune(CONFIGURATIONS, key=["cols"])
+@triton.jit
+def"""
 HIDDEN = "its gate failed, and pytest does not count it as failed"
 NO_GATE = f"gate_scale.py::test_scale passed without a gate, and {LEDGER} names it"
 FLIPPED = """
@@ -138,12 +144,52 @@ def test_a_copy_by_torch_is_more_traffic(gated: Repository) -> None:  # noqa: F8
     assert "BETTER" in gated.pytest().output
 
 
+def test_a_copy_to_the_host_is_more_traffic(gated: Repository) -> None:  # noqa: F811
+    gated.change(gated.kernel, "    out = torch.empty_like(x)", "    x.cpu()\n    out = torch.empty_like(x)")
+    ran = gated.pytest()
+    assert (ran.code, "WORSE" in ran.output) == (1, True)
+    assert "copy to the host: 16,777,216 B" in ran.output
+
+
 def test_the_same_bytes_in_more_sectors_are_more_traffic(gated: Repository) -> None:  # noqa: F811
     """A tile that is read by columns: equal formulas, and a sector for each element."""
     gated.change(gated.kernel, "tl.load(x + row * cols + col", "tl.load(x + col * tl.num_programs(0) + row")
     ran = gated.pytest()
     assert (ran.code, "WORSE" in ran.output) == (1, True)
     assert "bytes of 32-byte sectors at the first point: 50,331,648 -> " in ran.output
+
+
+def test_another_configuration_of_the_autotuner_that_moves_more(gated: Repository) -> None:  # noqa: F811
+    """Formulas are of the first one, whose code stays as it is."""
+    gated.change(gated.kernel, "@triton.jit\ndef", TUNED)
+    gated.change(gated.kernel, "BLOCK: tl.constexpr)", "BLOCK: tl.constexpr, MORE: tl.constexpr)")
+    gated.change(gated.kernel, ", BLOCK=1024)", ")")
+    ran = gated.pytest()
+    assert (ran.code, "UNSURE" in ran.output) == (1, True)
+    assert "one of 2 configurations, and the snapshot has no most_bytes of all" in ran.output
+    assert gated.pytest("--traffic=accept").code == 0
+    assert "most_bytes=50_331_648," in gated.test.read_text()
+    assert gated.pytest().code == 0
+    store = "        tl.store(out"
+    gated.change(
+        gated.kernel, store, f"        if MORE:\n            value += tl.load(out + row * cols + col, col < cols)\n{store}"
+    )
+    assert gated.pytest().code == 0
+    gated.change(gated.kernel, '2048, "MORE": 0', '2048, "MORE": 1')
+    ran = gated.pytest()
+    assert (ran.code, "WORSE" in ran.output) == (1, True)
+    assert "most bytes of any autotuned configuration at the first point: 50,331,648 -> 67,108,864" in ran.output
+
+
+def test_a_branch_on_the_address_of_a_tensor(gated: Repository) -> None:  # noqa: F811
+    before = "    out = torch.empty_like(x)"
+    gated.change(gated.kernel, before, f"    if x.data_ptr() % 16:\n        x = x.clone()\n{before}")
+    ran = gated.pytest()
+    assert (ran.code, "UNSURE" in ran.output) == (1, True)
+    assert "the formulas now hold only where tensors begin at multiples of 256 bytes" in ran.output
+    assert gated.pytest("--traffic=accept").code == 0
+    assert 'where="tensors begin at multiples of 256 bytes",' in gated.test.read_text()
+    assert gated.pytest().code == 0
 
 
 def test_a_budget_of_torch_operators(gated: Repository) -> None:  # noqa: F811

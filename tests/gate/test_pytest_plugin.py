@@ -52,8 +52,10 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     made = Repository(tmp_path, capsys)
 
-    def derive(function: Any, args: Any, kwargs: Any, sizes: Any, *, gpu: str, machine_code: bool) -> Any:
+    def derive(function: Any, args: Any, kwargs: Any, sizes: Any, *, gpu: str, machine_code: bool, autotune: Any = None) -> Any:
         assert not kwargs
+        if autotune:
+            return derive_call(function, args, {}, sizes, gpu=gpu, machine_code=machine_code, autotune=autotune)
         return derived_once(made.kernel.read_text(), tuple(args), tuple(sizes.items()), gpu, machine_code, Unhashed(function))
 
     monkeypatch.setattr(traffic_fixture, "derive_call", derive)

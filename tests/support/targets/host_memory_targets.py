@@ -5,6 +5,9 @@ Each launches once with the answers that a machine with a GPU gives.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import deepcopy
+
 import numpy as np
 import torch
 import triton
@@ -160,3 +163,65 @@ def converted_by_type(n: int = 300):
     half, host = x.type(torch.cuda.HalfTensor), x.type("torch.DoubleTensor")
     is_moved = half.is_cuda and half.dtype is torch.float16 and host.is_cpu and host.dtype is torch.float64
     return once(n, is_moved and host.type("torch.cuda.FloatTensor").is_cuda and x.type(torch.int32).is_cuda)
+
+
+def copied(n: int, copy_of: Callable[[torch.Tensor], object]) -> torch.Tensor:
+    x = torch.ones(n, device="cuda")
+    copy_of(x)
+    return copy(x)
+
+
+def copies_cpu(n: int = 300):
+    return copied(n, lambda x: x.cpu())
+
+
+def copies_to(n: int = 300):
+    return copied(n, lambda x: x.to("cpu"))
+
+
+def copies_converted(n: int = 300):
+    return copied(n, lambda x: x.to("cpu", torch.float64))
+
+
+def copies_into_pinned(n: int = 300):
+    return copied(n, lambda x: torch.empty(x.shape, pin_memory=True).copy_(x, non_blocking=True))
+
+
+def copies_assigned(n: int = 300):
+    return copied(n, lambda x: torch.empty(x.shape).__setitem__(slice(None), x))
+
+
+def copies_as_tensor(n: int = 300):
+    return copied(n, lambda x: torch.as_tensor(x, device="cpu"))
+
+
+def copies_array(n: int = 300):
+    return copied(n, lambda x: x.cpu().numpy())
+
+
+def copies_cuda(n: int = 300):
+    return copied(n, lambda x: torch.empty(x.shape).cuda())
+
+
+def copies_converted_to_gpu(n: int = 300):
+    return copied(n, lambda x: torch.empty(x.shape, dtype=torch.float64).to("cuda", torch.float32))
+
+
+def copies_into_gpu(n: int = 300):
+    return copied(n, lambda x: x.copy_(torch.empty(x.shape)))
+
+
+def copies_on_the_host(n: int = 300):
+    return copied(n, lambda x: (torch.ones(x.shape) + 1).clone().copy_(torch.empty(x.shape)).to("cpu"))
+
+
+def copies_pinned(n: int = 300):
+    return copied(n, lambda x: torch.empty(x.shape).pin_memory())
+
+
+def copies_item(n: int = 300):
+    return copied(n, lambda x: x[0].item())
+
+
+def copies_deep(n: int = 300):
+    return copied(n, lambda x: deepcopy(x))
