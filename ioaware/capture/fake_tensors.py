@@ -5,7 +5,6 @@ They handle device arguments, generators and random tensors.
 
 from __future__ import annotations
 
-import math
 import numbers
 import sys
 from collections.abc import Callable, Generator
@@ -22,6 +21,7 @@ from ioaware._monkeypatch import Patches
 from ioaware.fakegpu.cuda_functions import on_cpu
 from ioaware.fakegpu.host_tensors import host_work
 from ioaware.fakegpu.storages import OperatorMode
+from ioaware.symints.number_types import SymbolicFloat
 from ioaware.symints.symbols import ReadsDataError, user_line
 
 modules: Any = torch.nn.Module
@@ -149,44 +149,15 @@ def _own_attributes(tensor: Any, new: Any) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if name not in vars(new)}
 
 
-class _SymbolicMath:
-    """The module `math`, with a square root that keeps symbols."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(math, name)
-
-    @staticmethod
-    def sqrt(value: Any) -> Any:
-        return torch.sym_sqrt(value) if isinstance(value, torch.SymInt | torch.SymFloat) else math.sqrt(value)
-
-
-class _FloatType(type):
-    """The class `float`, which keeps symbols that it converts."""
-
-    def __call__(cls, value: Any = 0.0) -> Any:
-        is_symbolic = isinstance(value, torch.SymInt | torch.SymFloat)
-        return _torch.sym_float(value) if is_symbolic else float(value)
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, float)
-
-
-class _SymbolicFloat(metaclass=_FloatType):
-    """What stands for `float` in modules of torch."""
-
-
 @contextmanager
 def symbolic_widths() -> Generator[None]:
     """Inside the block, let torch make and call modules of symbolic widths.
 
-    Why: `nn.Linear` takes the square root of its width for a bound of random numbers, which have no values here, and
-    attention scales by it.
+    Why: `nn.Linear` makes a bound of random numbers from its width, and they have no values here. Attention scales by it.
     """
     with Patches() as patches:
-        for name in ("init", "functional", "modules.linear", "modules.conv", "modules.rnn"):
-            patches.set(sys.modules[f"torch.nn.{name}"], "math", _SymbolicMath())
         for name in ("init", "functional"):
-            patches.set(sys.modules[f"torch.nn.{name}"], "float", _SymbolicFloat)
+            patches.set(sys.modules[f"torch.nn.{name}"], "float", SymbolicFloat)
         widths = SimpleNamespace(Integral=(numbers.Integral, torch.SymInt), Number=numbers.Number)
         patches.set(sys.modules["torch.nn.modules.normalization"], "numbers", widths)
         for name in ("uniform_", "normal_"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout
+from types import CodeType
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ from ioaware.capture.index_data import IndexData
 from ioaware.capture.interceptor import Interceptor
 from ioaware.capture.printed_tensors import seeded_printed_tensors
 from ioaware.capture.real_types import real_types
-from ioaware.capture.symbolic_minmax import symbolic_minmax
+from ioaware.capture.symbolic_builtins import symbolic_builtins
 from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.capture.tensor_subclasses import tensor_subclasses
 from ioaware.case import Work
@@ -93,6 +94,8 @@ class HostRunner:
         self._reads = DataReads()
         self._recorded: list[Event] = []
         """Launches of the run that read the data."""
+        self._executed: dict[CodeType, dict[str, Any]] = {}
+        """Host code that the first plain run ran, with its global variables."""
         self._set_lines: tuple[str, ...] | None = None
         self._state = HostState(target.call)
         self._stand_in = StandIn()
@@ -131,7 +134,7 @@ class HostRunner:
         """Return a runner of the same function at other parameters or another seed."""
         runner = HostRunner(self._target, params, self._autotune, self._gpu, self._refused, eager=self.eager, seed=seed)
         runner.host_tensors = self.host_tensors and HostTensors()
-        runner._set_lines = self._set_lines
+        runner._executed, runner._set_lines = self._executed, self._set_lines
         return runner
 
     def same_at(self, point: Mapping[str, int], symbolic: SymbolicParams, events: list[Event]) -> bool:
@@ -214,7 +217,7 @@ class HostRunner:
             with (
                 self._environment() as chance,
                 without_torch_compile(),
-                symbolic_minmax(),
+                symbolic_builtins(self._executed if symbolic.values else {}),
                 symbolic_widths(),
                 real_types(),
                 tensor_subclasses(),
@@ -250,6 +253,7 @@ class HostRunner:
             return
         with executed_code(is_library) as codes:
             yield
+        self._executed = codes
         self._set_lines = lines_in_set_order(codes)
 
     def _work(self, run: HostRun, interceptor: Interceptor, index_data: IndexData | None) -> None:

@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from ioaware._monkeypatch import Patches
 from ioaware.capture.tensor_subclasses import class_in_host_code, set_class
 from ioaware.fakegpu.host_caller import host_modules, is_library
+from ioaware.symints.number_types import type_in_host_code
 
 plain: Any = builtins.type
 
@@ -32,7 +33,8 @@ class _Behaviour(type):
         kind = plain(args[0])
         if issubclass(kind, FakeTensor):
             return class_in_host_code(args[0])
-        return _HostType if kind is plain else kind
+        names = sys._getframe(1).f_globals  # pyright: ignore[reportPrivateUsage]
+        return _HostType if kind is plain else type_in_host_code(kind, names)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, builtins.type) if cls is _HostType else super().__instancecheck__(instance)

@@ -15,7 +15,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 from sympy import Symbol
-from torch.utils._sympy.functions import FloorDiv, Mod
+from torch.utils._sympy.functions import FloorDiv, Max, Mod
 
 from ioaware.analysis.formulas.exact_ratio import Number
 from ioaware.analysis.formulas.printing import show
@@ -99,8 +99,13 @@ def _text(holds: Any) -> str:
 
 
 def as_remainder(holds: Any) -> Any:
-    """Return `n // d * d == n` as `n % d == 0`, and anything else unchanged."""
+    """Return `n // d * d == n` as `n % d == 0`, and anything else unchanged.
+
+    torch writes the product as `max(1, n // d * d)` in strides.
+    """
     for value, product in (holds.args, holds.args[::-1]) if holds.func is sympy.Eq else ():
+        if isinstance(product, Max) and len(product.args) == 2 and sympy.S.One in product.args:
+            product = next(argument for argument in product.args if argument != 1)
         for floor in product.atoms(FloorDiv):
             divisor = floor.args[1]
             if floor.args[0] == value and divisor.is_Integer and product == divisor * floor:

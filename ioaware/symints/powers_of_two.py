@@ -11,6 +11,9 @@ import sympy
 
 from ioaware.symints.to_sympy import torch_functions
 
+POWERS: tuple[Any, ...] = (torch_functions.LShift, torch_functions.PowByNatural, sympy.Pow)
+"""Functions whose second argument is an exponent."""
+
 
 class BitLength(sympy.Function):
     """`int.bit_length`."""
@@ -47,17 +50,24 @@ def recognise_powers_of_two(expr: Any) -> Any:
     return expr.xreplace(rewritten) if rewritten else expr
 
 
+def variable_powers(expr: Any) -> list[Any]:
+    """Return the largest subexpressions that are powers of two which symbols decide."""
+    if not expr.free_symbols:
+        return []
+    if _rounded_up(expr) is not None or (isinstance(expr, POWERS) and _args(expr)[1].free_symbols):
+        return [expr]
+    return list(dict.fromkeys(power for argument in _args(expr) for power in variable_powers(argument)))
+
+
 def _rounded_up(node: Any) -> Any:
     """Return `NextPowerOfTwo(x)` where the node rounds x up, else None."""
-    if isinstance(node, (torch_functions.LShift, torch_functions.PowByNatural, sympy.Pow)):  # 1 << (x - 1).bit_length()
+    if isinstance(node, POWERS):  # 1 << (x - 1).bit_length()
         base, exponent = _args(node)
         one = 1 if isinstance(node, torch_functions.LShift) else 2
         return NextPowerOfTwo(_args(exponent)[0] + 1) if base == one and isinstance(exponent, BitLength) else None
-    if isinstance(node, sympy.Add) and any(map(_is_or, node.args)):  # x - 1, all bits below its highest set, and 1
-        filled: Any = node - 1
-        below = _filled(filled)
-        return None if below is None else NextPowerOfTwo(below + 1)
-    return None
+    below = _filled(node) if _is_or(node) else None  # all bits below the highest one of x - 1
+    power: Any = None if below is None else NextPowerOfTwo(below + 1)
+    return None if power is None else power - 1
 
 
 def _filled(node: Any) -> Any:

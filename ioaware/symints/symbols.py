@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from ioaware.analysis.formulas.functions import positive_symbols
 from ioaware.errors import UsageError
 from ioaware.symints.guard_range import SMALLEST, holds_always, holds_for_large_sizes, value_at
 from ioaware.symints.guards import Condition, as_remainder
-from ioaware.symints.powers_of_two import BitLength, recognise_powers_of_two
+from ioaware.symints.powers_of_two import BitLength, recognise_powers_of_two, variable_powers
 from ioaware.symints.to_sympy import OpaqueExpressionError, plain
 from ioaware.symints.without_dynamo import NamedSource, light_shape_env
 from ioaware.targets.loading import is_library
@@ -141,14 +141,32 @@ class Symbols:
     def expression(self, value: Any) -> Expr:
         """Return an integer as a formula in the user's names.
 
-        An integer without a formula is guarded, so its parameters are pinned.
+        A power of two in it, as of a block size, is taken at its value, which becomes a condition. Another integer without a
+        formula is guarded, so its parameters are pinned.
         """
         if not isinstance(value, torch.SymInt):
             return sympy.Integer(int(value))
-        try:
+        with suppress(OpaqueExpressionError):
             return _plainly(_expr_of(value), self._names_of)
-        except OpaqueExpressionError:
-            return sympy.Integer(int(value))
+        with suppress(OpaqueExpressionError):
+            return _plainly(self._at_powers_of_two(_expr_of(value)), self._names_of)
+        return sympy.Integer(int(value))
+
+    def _at_powers_of_two(self, expr: Any) -> Any:
+        """Insert the values of powers of two, and record them as conditions."""
+        powers = variable_powers(expr)
+        if not powers or not expr.free_symbols <= self._named.keys():
+            return expr
+        values = {power: self._outcome(power) for power in powers}
+        found = expr.xreplace(values)
+        _plainly(found, self._names_of)  # raises where no formula is left
+        reason = f"taken as a number at {user_line()[0]}"
+        for power, value in values.items():
+            condition = Condition(
+                _sympy.Eq(recognise_powers_of_two(_renamed(power, self._names_of)), value, evaluate=False), reason
+            )
+            self.decisions[power, reason] = Decision(condition, reason, self._names(power), None, False, condition)
+        return found
 
     def value(self, value: Any) -> Any:
         """Return a symbolic number as a plain one, without recording a guard."""

@@ -107,6 +107,15 @@ def _shifted_right(a: Any, b: Any) -> Any:
     return floor_of(a, _power(sympy.Integer(2), b))
 
 
+def _truncated(value: Any) -> Any:
+    """Return a number without its fraction, if its sign is known."""
+    if value.is_nonnegative:
+        return _sympy.floor(value)
+    if value.is_nonpositive:
+        return _sympy.ceiling(value)
+    raise OpaqueExpressionError(f"int({value})")
+
+
 def _where(condition: Any, a: Any, b: Any) -> Any:
     return _sympy.Piecewise((a, condition), (b, True))
 
@@ -127,7 +136,7 @@ _RULES: Mapping[Any, Callable[..., Any]] = {
     torch_functions.Identity: _same,
     torch_functions.FloorToInt: _sympy.floor,
     torch_functions.CeilToInt: _sympy.ceiling,
-    torch_functions.TruncToInt: _sympy.floor,  # symbols are positive, and so are the floats that host code converts
+    torch_functions.TruncToInt: _truncated,
     torch_functions.Mod: _sympy.Mod,
     torch_functions.PythonMod: _sympy.Mod,
     torch_functions.ModularIndexing: _digit,

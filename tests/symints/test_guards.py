@@ -13,10 +13,10 @@ import pytest
 import sympy
 import torch
 import triton
-from torch.utils._sympy.functions import CeilDiv
+from torch.utils._sympy.functions import CeilDiv, FloorDiv, Max
 
 from ioaware.symints.guard_evaluation import UnknownFunctionError, compute
-from ioaware.symints.guards import Condition, param_facts, without_redundant
+from ioaware.symints.guards import Condition, as_remainder, param_facts, without_redundant
 from ioaware.symints.powers_of_two import recognise_powers_of_two
 from ioaware.symints.symbols import Symbols, bit_length
 
@@ -122,3 +122,12 @@ def test_equivalent_conditions_are_merged() -> None:
     n, m = sympy.symbols("n m", integer=True, positive=True)
     conditions = [Condition(sympy.Le(CeilDiv(n, 8) * m, 64), "branch"), Condition(sympy.Le(m, 64), "branch")]
     assert without_redundant(conditions) == (conditions[0],)
+
+
+@pytest.mark.parametrize("least", [False, True])
+def test_a_size_of_whole_heads_is_a_remainder(least: bool) -> None:
+    """torch bounds a product of strides by 1."""
+    n = sympy.Symbol("n", integer=True, positive=True)
+    product = 4 * FloorDiv(n, 4)
+    holds = sympy.Eq(Max(1, product) if least else product, n, evaluate=False)
+    assert str(Condition(as_remainder(holds), "")) == "n % 4 == 0"

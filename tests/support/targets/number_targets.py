@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
+from math import sqrt
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -39,3 +42,47 @@ def branch_below_a_product_of_floats(n: int = 98, device: str = "cuda"):
 def rounded_once(n: int = 98, device: str = "cuda"):
     """Floats that round as fractions do."""
     return scaled(torch.ones(math.floor(n / 49) + math.ceil(n * 1.5) + math.floor(-n / 4 * 3 + 3 * n), device=device))
+
+
+def whole_elements(n: int = 1000, device: str = "cuda"):
+    """Sizes that pass through the types, `operator.index` and `divmod`."""
+    if not isinstance(n, (int, float)) or type(n) is not int:
+        raise TypeError("n")
+    x = torch.ones(operator.index(n), 4, device=device)
+    rows, columns = map(int, x.shape)
+    blocks, rest = divmod(int(rows * columns), 128)
+    y = torch.empty(x.nbytes // 4, device=device)
+    scale_kernel[(int(blocks + int(rest > 0)),)](x, y, int(x.numel()), 2.0, BLOCK=128)
+    return y
+
+
+def half_elements(n: int = 1000, device: str = "cuda"):
+    """Floats that are cut to integers, one of them negative at some sizes."""
+    return scaled(torch.ones(int(n * 0.5) + int(np.ceil(n / 16)), device=device))
+
+
+def cut_towards_zero(n: int = 1000, device: str = "cuda"):
+    """-1 / 2 is 0 and not -1."""
+    return scaled(torch.ones(n + int((n - 1001) / 2), device=device))
+
+
+def scaled_by_a_root(n: int = 1000, width: int = 64, device: str = "cuda"):
+    """As attention does."""
+    factor = 1 / math.sqrt(width) + float(n) + math.log2(n) + 1 / np.sqrt(width) + sqrt(n)
+    return scaled(torch.ones(n, width, device=device), factor)
+
+
+def block_of_a_root(n: int = 1000, device: str = "cuda"):
+    """A block that follows from a logarithm."""
+    return scaled(torch.ones(n, device=device), block=2 ** math.ceil(math.log2(n)))
+
+
+def largest_power_of_two(n: int = 1000, device: str = "cuda"):
+    """As long as the largest power of two in n, and in blocks of half of the next one."""
+    x = torch.ones(1 << (n.bit_length() - 1), device=device)
+    return scaled(x, block=triton.next_power_of_2(n) // 2)
+
+
+def next_power_of_two(n: int = 1000, device: str = "cuda"):
+    """Padded to a power of two."""
+    return scaled(torch.ones(triton.next_power_of_2(n), device=device))

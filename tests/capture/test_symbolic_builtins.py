@@ -1,0 +1,81 @@
+"""Numbers that host code converts and rounds stay symbolic."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import pytest
+
+from ioaware.derivation.derive import derive
+from ioaware.derivation.derived import Derived
+from ioaware.errors import UsageError
+from ioaware.symints.number_types import replaceable_types
+from ioaware.targets.loading import load_file
+from ioaware.targets.target import Target, load_target
+from ioaware.tracing.trace import trace
+from tests.support import SUPPORT
+
+TARGETS = SUPPORT / "targets/number_targets.py"
+
+
+def derived(target: Target) -> Derived:
+    return derive(target, target.resolve({}), machine_code=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "formula", "sizes"),
+    [
+        ("whole_elements", "16*n", (1, 31, 999, 5000)),
+        ("half_elements", None, (2, 31, 32, 999, 5000)),
+        ("scaled_by_a_root", "4*n*width", (7, 1001)),
+        ("block_of_a_root", "4*n", (513, 1024)),
+        ("largest_power_of_two", None, (513, 1023)),
+        ("next_power_of_two", None, (513, 1024)),
+    ],
+)
+def test_sizes_stay_symbolic(name: str, formula: str | None, sizes: tuple[int, ...]) -> None:
+    target = load_target(f"{TARGETS}:{name}")
+    result = derived(target)
+    assert result.exact
+    assert result.requested
+    assert not any("specialised" in note for note in result.notes)
+    assert formula in (None, result.requested.read_formula)
+    for n in sizes:
+        requested = trace(target, target.resolve({"n": n})).requested
+        assert requested
+        assert result.evaluate(n=n)["read_bytes"] == requested.read_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "outside"), [("block_of_a_root", 1025), ("largest_power_of_two", 1025), ("next_power_of_two", 512)]
+)
+def test_a_power_of_two_is_a_condition(name: str, outside: int) -> None:
+    with pytest.raises(UsageError, match="do not hold at n="):
+        derived(load_target(f"{TARGETS}:{name}")).evaluate(n=outside)
+
+
+def test_int_cuts_towards_zero() -> None:
+    """A formula would have to round up below 1,001 and down above it."""
+    result = derived(load_target(f"{TARGETS}:cut_towards_zero"))
+    assert result.requested
+    assert result.requested.read_bytes == 4 * 1000
+    with pytest.raises(UsageError):
+        result.evaluate(n=1004)
+
+
+def test_types_are_restored() -> None:
+    before = math.sqrt, operator.index
+    module = load_file(TARGETS)
+    derived(load_target(module.whole_elements))
+    assert not {"int", "float"} & vars(module).keys()
+    assert (math.sqrt, operator.index) == before
+
+
+def test_a_type_that_a_module_needs_is_left() -> None:
+    path = SUPPORT / "targets/number_type_targets.py"
+    assert replaceable_types(str(path)) == ()
+    assert replaceable_types(str(TARGETS)) == ("int", "float")
+    result = derived(load_target(f"{path}:of_integers"))
+    assert result.exact
+    assert any("specialised" in note for note in result.notes)
