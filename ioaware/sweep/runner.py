@@ -136,10 +136,12 @@ def run_study(
         return sweep.outcome
     try:
         with contextlib.closing(Claims(store.path)) as sweep.claims, sweep.flushed_when_interrupted():
-            for point in here:
-                if not sweep.skip(point):
-                    sweep.keep(predict_answer(point), more=not sweep.is_full)
-            sweep.flush()
+            while here:
+                for point in here:
+                    if not sweep.skip(point):
+                        sweep.keep(predict_answer(point), more=not sweep.is_full)
+                sweep.flush()
+                here = sweep.wait()
             for apart in (measured_first, others):  # what a measurement tuned is derived and traced
                 if apart is others:
                     stale = [point for point in points if point not in todo and sweep.is_stale(point)]

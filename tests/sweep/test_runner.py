@@ -20,7 +20,7 @@ import pytest
 from ioaware.errors import DataError, UsageError
 from ioaware.result import Params, Result, Source, Status
 from ioaware.sweep import execute, runner
-from ioaware.sweep.claims import claim_key
+from ioaware.sweep.claims import Claims, claim_key
 from ioaware.sweep.points import Point
 from ioaware.sweep.pool import Answer
 from ioaware.sweep.process_tree import MARK
@@ -266,6 +266,25 @@ def test_two_sweeps_on_one_store_run_every_point_once(tmp_path: Path) -> None:
     assert max(len(out.splitlines()) for out, _ in outputs) == 30, "the earlier one reports the end of every point"
     assert len(log.read_text().splitlines()) == 30
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["log", "s.db", "s.toml"]
+
+
+def test_predictions_of_another_sweep_are_waited_for(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stayed open, with the exit code of a source that cannot run here."""
+    text = '[[grid]]\nsources = ["predict"]\ntargets = ["flash2"]\nparams = { seq_len = [512, 1024], head_dim = 64, heads = 1 }'
+    refused: list[str] = []
+
+    def take(claims: Claims, key: str) -> bool:
+        if not refused:
+            refused.append(key)
+            return False
+        return plain(claims, key)
+
+    plain = Claims.take
+    monkeypatch.setattr(Claims, "take", take)
+    outcome = run_study(parse_study(text, name="s", where="s.toml"), store)
+    assert refused
+    assert outcome.done == 2
+    assert len(store.results()) == 2
 
 
 def test_a_point_whose_sweep_was_killed_is_run_by_the_other(store: Store, tmp_path: Path) -> None:
