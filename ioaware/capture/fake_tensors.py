@@ -116,7 +116,15 @@ def copies() -> Generator[None]:
     with Patches() as patches:
         patches.set(FakeTensor, "__deepcopy__", deep_copy)
         patches.set(FakeTensor, "__copy__", shallow_copy)
+        patches.set(FakeTensor, "__reduce_ex__", _not_pickled)
         yield
+
+
+def _not_pickled(*_: Any) -> Any:
+    raise ReadsDataError(
+        f"the host function saves or pickles a tensor at {user_line()[0]}, and a derivation has no data to write",
+        "Trace it, or leave the copy out where it is derived.",
+    )
 
 
 def _copy(tensor: Any, storage: Any) -> Any:
@@ -162,7 +170,14 @@ def symbolic_widths() -> Generator[None]:
         patches.set(sys.modules["torch.nn.modules.normalization"], "numbers", widths)
         for name in ("uniform_", "normal_"):
             patches.set(torch.Tensor, name, _without_symbols(getattr(torch.Tensor, name)))
+        patches.set(sys.modules["torch.nn.init"], "_no_grad_trunc_normal_", _draw_once)
         yield
+
+
+def _draw_once(tensor: Any, mean: float, std: float, *_: Any, **__: Any) -> Any:
+    """Fill a tensor as `trunc_normal_`, which draws until all lie within bounds."""
+    with torch.no_grad():
+        return tensor.normal_(mean, std)
 
 
 def _without_symbols(draw: Callable[..., Any]) -> Callable[..., Any]:

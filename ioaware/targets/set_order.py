@@ -30,6 +30,9 @@ BY_KEY = ("sorted", "min", "max")
 IN_ORDER = ("list", "tuple", "iter", "enumerate", "zip", "map", "filter", "next")
 IN_ORDER_METHODS = ("pop", "join", "extend", "fromkeys")
 
+COMPREHENSIONS = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
+"""Code that is part of the function around it, from the middle of its source."""
+
 _SET_OPCODES = frozenset(dis.opmap[name] for name in ("BUILD_SET", "SET_ADD", "SET_UPDATE"))
 
 
@@ -70,7 +73,7 @@ def lines_in_set_order(codes: Mapping[CodeType, dict[str, Any]]) -> tuple[str, .
     """Return `file.py:12` of each line that uses the order of a set."""
     found: dict[str, None] = {}
     for code, variables in codes.items():
-        if _may_hold_set(code, variables):
+        if code.co_name not in COMPREHENSIONS and _may_hold_set(code, variables):
             found |= {f"{Path(code.co_filename).name}:{line}": None for line in _lines(code, variables)}
     return tuple(found)
 
@@ -90,25 +93,31 @@ def _is_unordered(value: Any) -> bool:
 
 def _lines(code: CodeType, variables: Mapping[str, Any]) -> list[int]:
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
+        tree: ast.AST = ast.parse(textwrap.dedent(inspect.getsource(code)))
     except (OSError, SyntaxError):
         return []
-    sets = _Sets(tree, {name for name in code.co_names if _is_unordered(variables.get(name))})
+    if code.co_name == "<lambda>":  # its source is the whole statement
+        tree = ast.Tuple([node for node in ast.walk(tree) if isinstance(node, ast.Lambda)], ast.Load())
+    sets = _Sets(tree, {name: variables[name] for name in code.co_names if name in variables})
     return [code.co_firstlineno + node.lineno - 1 for node in sets.used_in_order()]
 
 
 class _Sets:
     """The expressions of a function that are sets in an unknown order."""
 
-    def __init__(self, tree: ast.AST, names: set[str]) -> None:
+    def __init__(self, tree: ast.AST, variables: Mapping[str, Any]) -> None:
+        """Take the source of a function and its global variables."""
         self._nodes = list(ast.walk(tree))
-        self._names = names
+        self._names = {name for name, value in variables.items() if _is_unordered(value)}
         assigned: dict[str, list[ast.expr | None]] = {}
         for node in self._nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 assigned.setdefault(node.targets[0].id, []).append(node.value)
             elif isinstance(node, ast.arg):
                 assigned.setdefault(node.arg, []).append(None)
+        self._texts = {
+            name: value for name, value in variables.items() if isinstance(value, str) and len(assigned.get(name, ())) < 2
+        }
         for name, values in assigned.items():
             self._names.discard(name)
             if all(value is not None and self._is_set(value) for value in values):
@@ -123,7 +132,7 @@ class _Sets:
             case ast.Name(id=name):
                 return name in self._names
             case ast.Set(elts=items):
-                return not all(map(_keeps_order, items))
+                return not all(map(_keeps_order, items)) and not self._is_one_text(items)
             case ast.SetComp():
                 return True
             case ast.Call(func=ast.Name(id="set" | "frozenset"), args=[value]):
@@ -135,11 +144,26 @@ class _Sets:
             case _:
                 return False
 
+    def _is_one_text(self, items: list[ast.expr]) -> bool:
+        """Return whether all items are the same text, from constants and global variables."""
+        texts: set[Any] = set()
+        for item in items:
+            match item:
+                case ast.Constant(value=str() as text):
+                    texts.add(text)
+                case ast.Name(id=name) if name in self._texts:
+                    texts.add(self._texts[name])
+                case _:
+                    return False
+        return len(texts) == 1
+
     def _consumed(self) -> Iterable[ast.expr]:
         """Yield what is iterated where the order may matter."""
         free = {id(argument) for node in self._nodes if (argument := _free_argument(node))}
         for node in self._nodes:
             match node:
+                case ast.For(body=body, orelse=rest) if all(map(_only_refuses, (*body, *rest))):
+                    pass
                 case ast.For(iter=value) | ast.Starred(value=value) | ast.Assign(targets=[ast.Tuple()], value=value):
                     yield value
                 case ast.ListComp(generators=parts) | ast.GeneratorExp(generators=parts) | ast.DictComp(generators=parts):
@@ -152,6 +176,15 @@ class _Sets:
                     yield from (owner, *values)
                 case _:
                     pass
+
+
+def _only_refuses(statement: ast.stmt) -> bool:
+    """Return whether a statement raises or does nothing, as a check of each item."""
+    match statement:
+        case ast.If(body=body, orelse=rest):
+            return all(map(_only_refuses, (*body, *rest)))
+        case _:
+            return isinstance(statement, (ast.Assert, ast.Raise, ast.Pass, ast.Continue))
 
 
 def _free_argument(node: ast.AST) -> ast.expr | None:

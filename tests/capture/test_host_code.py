@@ -68,6 +68,7 @@ def derive_target(targets: ModuleType, name: str, *, machine_code: bool = False,
         ("hashed", 1, "4*n"),
         ("exact_types", 1, "4*n"),
         ("drawn_from_a_seed", 1, "4*n"),
+        ("initialised_within_bounds", 1, "4*n*width"),
         ("optimised", 1, "4*n**2"),
     ],
 )
@@ -304,6 +305,8 @@ def test_a_branch_on_what_a_kernel_computes_is_refused(targets: ModuleType, name
         ("graph_of_launches", "records a CUDA graph"),
         ("timed_by_the_host", "benchmarks a kernel"),
         ("by_the_clock_of_the_gpu", "reads the GPU.s clock"),
+        ("saved_to_memory", "saves or pickles a tensor at host_code_targets.py:"),
+        ("pickled", "saves or pickles a tensor at host_code_targets.py:"),
     ],
 )
 def test_what_needs_a_gpu_is_refused_in_one_sentence(targets: ModuleType, name: str, message: str) -> None:

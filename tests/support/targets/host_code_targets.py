@@ -10,9 +10,11 @@ import dataclasses
 import datetime as datetime_module
 import functools
 import gc
+import io
 import itertools
 import math
 import os
+import pickle
 import pprint
 import secrets
 import time
@@ -746,6 +748,7 @@ def by_the_clock_of_the_gpu(n: int = 16):
     return if_else(n, torch.cuda.clock_rate() > 1000)
 
 
+FIRST_NAME = "alpha"
 NAMES = {"alpha", "beta", "gamma", "epsilon"}
 
 
@@ -771,6 +774,11 @@ def sets_without_order(n: int = 16):
     lengths = sorted({len(name) for name in NAMES})
     total = sum(length for length in {1, 2, 3}) + max(len(name) for name in NAMES) + len(set("abc"))
     first = next(iter(set(range(3))))
+    for name in NAMES:
+        if not name:
+            raise ValueError(name)
+    names = list({"alpha", FIRST_NAME})
+    assert names == ["alpha"]
     return if_else(n, first or "beta" not in NAMES or not lengths or sorted(NAMES)[0] != "alpha" or total != 16)
 
 
@@ -778,3 +786,21 @@ def attention_of_a_width(n: int = 10, width: int = 64):
     attention = nn.MultiheadAttention(width, 4, batch_first=True).cuda()
     x = ones(2, n, width)
     return scale(attention(x, x, x)[0])
+
+
+def initialised_within_bounds(n: int = 10, width: int = 64):
+    """torch draws until all numbers lie within the bounds."""
+    weight = torch.empty(n, width, device="cuda")
+    nn.init.trunc_normal_(weight, std=0.02)
+    return scale(weight)
+
+
+def saved_to_memory(n: int = 16):
+    file = io.BytesIO()
+    torch.save(ones(n), file)
+    file.seek(0)
+    return scale(torch.load(file))
+
+
+def pickled(n: int = 16):
+    return scale(pickle.loads(pickle.dumps(ones(n))))  # noqa: S301 - its own tensor
