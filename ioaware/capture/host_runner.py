@@ -56,7 +56,7 @@ from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.symints.symbols import ReadsDataError, Symbols, cheap_simplify
 from ioaware.symints.without_dynamo import without_torch_compile
 from ioaware.targets.loading import failing_line, first_line
-from ioaware.targets.set_order import executed_code, lines_in_set_order
+from ioaware.targets.set_order import executed_code, lines_in_set_order, set_order_notes
 from ioaware.targets.target import Target, work_of
 from ioaware.targets.tensor_params import is_placeholder
 from ioaware.torchcompile.compile_hooks import torch_compile_on_fake_gpu
@@ -236,8 +236,8 @@ class HostRunner:
                     self._work(run, interceptor, index_data)
                 run.chance = chance()
             run.notes, run.may_differ = self._stand_in.notes, bool(self._stand_in.differences)
-            if lines := " and ".join(self._set_lines or ()):
-                run.notes += (f"launches may follow the order of a set at {lines}, another one in each process: sort it",)
+            if order := set_order_notes(self._set_lines or ()):
+                run.notes += order
                 run.may_differ = True
         except (Exception, SystemExit) as error:
             run.error = error if isinstance(error, Exception) else UsageError(f"{self._target.name} exits")

@@ -36,6 +36,9 @@ COMPREHENSIONS = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 _SET_OPCODES = frozenset(dis.opmap[name] for name in ("BUILD_SET", "SET_ADD", "SET_UPDATE"))
 
 
+_COLLECTORS: list[object] = []
+
+
 @contextmanager
 def executed_code(is_library: Callable[[str], bool]) -> Generator[dict[CodeType, dict[str, Any]]]:
     """Collect the code of functions that run inside the block.
@@ -54,10 +57,26 @@ def executed_code(is_library: Callable[[str], bool]) -> Generator[dict[CodeType,
         return
     _leave_to_python(note.__code__)
     sys.settrace(note)
+    _COLLECTORS.append(note)
     try:
         yield codes
     finally:
+        _COLLECTORS.remove(note)
         sys.settrace(None)
+
+
+@contextmanager
+def code_left_out() -> Generator[None]:
+    """Collect no code inside the block: that of kernels takes long."""
+    collector = sys.gettrace()
+    if collector not in _COLLECTORS:
+        yield
+        return
+    sys.settrace(None)
+    try:
+        yield
+    finally:
+        sys.settrace(collector)
 
 
 def _leave_to_python(code: CodeType) -> None:
@@ -76,6 +95,12 @@ def lines_in_set_order(codes: Mapping[CodeType, dict[str, Any]]) -> tuple[str, .
         if code.co_name not in COMPREHENSIONS and _may_hold_set(code, variables):
             found |= {f"{Path(code.co_filename).name}:{line}": None for line in _lines(code, variables)}
     return tuple(found)
+
+
+def set_order_notes(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return a note on lines that use the order of a set; none without such lines."""
+    where = " and ".join(lines)
+    return (f"launches may follow the order of a set at {where}, another one in each process: sort it",) if where else ()
 
 
 def _may_hold_set(code: CodeType, variables: Mapping[str, Any]) -> bool:

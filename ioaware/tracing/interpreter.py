@@ -33,6 +33,7 @@ from ioaware.capture.launched_kernel import LaunchedKernel, activate, deactivate
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autotuning import patch_autotuners, run_one_configuration
 from ioaware.targets.loading import failing_line
+from ioaware.targets.set_order import code_left_out
 from ioaware.tracing.address_space import AddressSpace, OutsideStorageError
 from ioaware.tracing.address_space import install as install_translation
 from ioaware.tracing.interpreter_fixes import install_fixes
@@ -189,7 +190,8 @@ class _Session:
         shape = tuple(map(int, sizes))
         notes, self.notes = self.notes, ()
         around = self.around(kernel.fn.__name__, shape, notes, bound.arguments)
-        with _without_warnings(), self._translation(), around, self._language(kwargs.get("num_warps") or DEFAULT_WARPS):
+        language = self._language(kwargs.get("num_warps") or DEFAULT_WARPS)
+        with _without_warnings(), code_left_out(), self._translation(), around, language:
             values = {
                 name: _constant(value) if _is_constexpr(signature.parameters[name]) else self._argument(kernel, name, value)
                 for name, value in bound.arguments.items()

@@ -24,6 +24,7 @@ from ioaware.fakegpu.autotuning import chooses, no_choice_error
 from ioaware.fakegpu.cuda_stand_in import StandIn
 from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.fake_cuda import cuda_on_cpu
+from ioaware.fakegpu.host_caller import is_library
 from ioaware.fakegpu.host_clock import seeded_host_clock
 from ioaware.fakegpu.host_random import seeded_host_random
 from ioaware.fakegpu.host_tensors import HostTensors, all_on_gpu_note
@@ -33,6 +34,7 @@ from ioaware.result import Check, Launch, ParamValue, Result, total
 from ioaware.targets.loading import failing_line, first_line
 from ioaware.targets.module_state import module_state_restored
 from ioaware.targets.output_check import tensors, worst_error
+from ioaware.targets.set_order import executed_code, lines_in_set_order, set_order_notes
 from ioaware.targets.target import Target, compulsory_bytes, work_of
 from ioaware.targets.tensor_params import is_placeholder
 from ioaware.torchcompile.compile_hooks import compiled_code_forgotten, torch_compile_on_fake_gpu
@@ -96,17 +98,18 @@ def _traced(target: Target, params: Mapping[str, ParamValue], tracer: Tracer) ->
         tracer.environment() as stand_in,
         user_errors(target.name),
     ):
-        building = tracer.record(lambda: target.call(device="cuda", **values))
-        work = work_of(building.output)
-        if work is None:  # it was all work
-            work, recording = Work(run=lambda: building.output), building
-        else:
-            recording = tracer.record(work.run)
-        check = _check(work, recording.output)
-        notes = (*stand_in.notes, *_placeholder_notes(work), *_check_notes(check))
+        with executed_code(is_library) as codes:
+            building = tracer.record(lambda: target.call(device="cuda", **values))
+            work = work_of(building.output)
+            if work is None:  # it was all work
+                work, recording = Work(run=lambda: building.output), building
+            else:
+                recording = tracer.record(work.run)
+        check, order = _check(work, recording.output), set_order_notes(lines_in_set_order(codes))
+        notes = (*stand_in.notes, *order, *_placeholder_notes(work), *_check_notes(check))
     _refuse_without_choice(target.name, autotune, recording.launches)
     result = _result(target, values, recording, check, notes)
-    return replace(result, exact=False) if stand_in.differences else result
+    return replace(result, exact=False) if stand_in.differences or order else result
 
 
 def _refuse_without_choice(target: str, autotune: Mapping[str, ParamValue], launches: Sequence[Launch]) -> None:
