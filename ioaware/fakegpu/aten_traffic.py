@@ -23,6 +23,7 @@ ALLOCATIONS = frozenset(
     f"aten::{name}"
     for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "set_")
 )
+CPU_ATTENTION: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 NUMBER_TO_HOST = "aten::_local_scalar_dense"
 """Operator of `item()`, a copy of one number to the host, which is not counted."""
 OVERWRITES = frozenset(
@@ -81,8 +82,16 @@ class OperatorRecorder(OperatorMode):
             traffic = operator_traffic(func, args, kwargs or {}, outcome)
             if traffic is not None:
                 products = operator_products(func, args, kwargs or {}, outcome)
-                self._launches.append(self._describe(str(func), *traffic, products))
+                self._launches.append(self._describe(shown_name(func), *traffic, products))
         return outcome
+
+
+def shown_name(func: Any) -> str:
+    """Return an operator's name for a reader.
+
+    torch.compile traces attention as a CPU's operator; which one a GPU runs for it depends on the type.
+    """
+    return "aten.scaled_dot_product_attention.default" if func is CPU_ATTENTION else str(func)
 
 
 def _transferred(direction: str, traffic: tuple[Any, Any] | None) -> tuple[Any, Any] | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from ioaware.fakegpu.aten_traffic import operator_traffic, tensors_read
+from ioaware.fakegpu.aten_traffic import OperatorRecorder, operator_traffic, tensors_read
+from ioaware.result import Launch
 
 ATEN = torch.ops.aten
 
@@ -33,3 +34,12 @@ def test_the_shape_of_an_operand_is_not_its_elements() -> None:
     assert operator_traffic(ATEN.new_zeros.default, (x, [3]), {}, x.new_zeros(3)) == (0, 12)
     assert [read is x for read in tensors_read(ATEN.copy_.default, (out, x), {})] == [True]
     assert tensors_read(ATEN.zeros_like.default, (x,), {}) == []
+
+
+def test_attention_that_a_compiler_traces_has_no_cpu_in_its_name() -> None:
+    x = torch.ones(1, 1, 16, 16)
+    seen: list[Launch] = []
+    with OperatorRecorder(seen):
+        ATEN._scaled_dot_product_flash_attention_for_cpu.default(x, x, x)
+        torch.neg(x)
+    assert [one.kernel for one in seen] == ["aten.scaled_dot_product_attention.default", "aten.neg.default"]
