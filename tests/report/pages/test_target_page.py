@@ -239,3 +239,9 @@ def test_a_model_of_torch_operators_alone_has_a_page(tmp_path: Path) -> None:
     assert found.launch_bounds[0].arithmetic_ns == pytest.approx(2 * 64 * 32 * 32 / 989e3, rel=1e-6)
     assert "No Triton kernel runs. 1 operator of torch moves at least" in page
     assert not [name for name in ("bytes", "formulas", "source") if f'id="{name}"' in page]
+
+
+def test_hot_lines_stand_without_their_indentation() -> None:
+    page = render(target_page(findings(["a", "b", "c", "        deep(a)", "d"]), with_text=True))
+    hot, source = (page.split(f'id="{name}"')[1].split("</section>")[0] for name in ("hot", "source"))
+    assert ("<code>deep(a)</code>" in hot, "<code>        deep(a)</code>" in source) == (True, True)
