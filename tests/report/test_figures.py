@@ -193,6 +193,8 @@ def test_many_gpus_cross_where_their_bytes_do() -> None:
     bytes_of = {one.name: dict(zip(one.x, one.y, strict=True)) for one in received.series}
     assert bytes_of["ring"][1024] > 5 * bytes_of["square"][1024]
     assert max(bytes_of["all-to-all"]) == 64
+    assert bytes_of["ring"] == bytes_of["all-gather"]
+    assert (received.series[-1].name, received.series[-1].mark) == ("ring", "over"), "dashes let the equal curve be seen"
     seconds = {one.name: dict(zip(one.x, one.y, strict=True)) for one in times.series}
     assert seconds["ring"][256] < seconds["matmuls"][256]
     assert seconds["ring"][512] > seconds["matmuls"][512]
@@ -208,7 +210,8 @@ def test_a_ring_leaves_nvlinks_slope_at_its_ridge() -> None:
     ridge = PRESETS["H200"].peaks["bfloat16"].flops_per_s / link.ceiling_bytes_per_s
     for gpus, cell in zip((2, 4, 8), figure.cells, strict=True):
         assert 0 <= ridge_length(gpus) - ridge * (gpus - 1) < 2 * gpus
-        (path,) = (one for one in cell.panels[0].series if one.name == "NVLink bytes")
+        path = cell.panels[0].series[-1]
+        assert (path.name, path.mark) == ("NVLink bytes", "over"), "it lies on the limits, and must not be under them"
         lengths = sorted([*(2**power for power in range(11, 19)), ridge_length(gpus)])
         assert list(path.x) == [pytest.approx(length / (gpus - 1)) for length in lengths]
         for length, rate, hover in zip(lengths, path.y, path.hover, strict=True):

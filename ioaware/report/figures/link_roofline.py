@@ -40,7 +40,7 @@ def _cell(gpus: int) -> Cell:
     return Cell(
         f"{gpus} GPUs: matmuls bind from N = {ridge_length(gpus):,} on",
         INTENSITY,
-        (Panel(RATE, (*_paths(seen), *_roofs()), 1.35),),
+        (Panel(RATE, (*_roofs(), *_paths(seen)), 1.35),),
     )
 
 
@@ -72,8 +72,8 @@ def _paths(seen: list[tuple[int, Plan]]) -> list[Series]:
     received = tuple(plan.flops / plan.received_bytes for _, plan in seen)
     hbm = tuple(plan.flops / plan.hbm_bytes for _, plan in seen)
     return [
-        Series("NVLink bytes", "flash1", "predict", received, rates, hover, tags=tags),
         Series("HBM bytes", "flash2", "predict", hbm, rates, hover),
+        Series("NVLink bytes", "flash1", "over", received, rates, hover, tags=tags),
     ]
 
 

@@ -15,8 +15,8 @@ from ioaware.bench.statistics import spread
 from ioaware.display.units import significant, time_text
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, error_bars, series_of
 
-LENGTH = Axis("sequence length N (rows)", "size")
-CACHE = Axis("length of the cache (rows)", "size")
+LENGTH = Axis("sequence length N (tokens)", "size")
+CACHE = Axis("length of the cache (tokens)", "size")
 NAMES = {OWN: "ioaware", PLAIN: "ioaware, plain Triton", "tutorial": "Triton's tutorial", "tutorial-file": "its own file"}
 """Names in figures of back ends with an unclear name of their own."""
 
