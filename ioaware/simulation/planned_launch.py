@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
@@ -50,10 +50,6 @@ class PlannedLaunch:
     """
     refetched_bytes: int = 0
     """Bytes that copies past the L1 fetch again."""
-    storage_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Of each tensor argument's allocation."""
-    l1_bytes: int = 0
-    """L1 of an SM beside the shared memory of the programs on it."""
 
 
 def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, sizes: list[int]) -> list[PlannedLaunch]:
@@ -83,12 +79,7 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
         by_l1 = _loads_by_l1(event, captured.values, gpu, used.loads if used else None)
         shared = shared_sector_bytes(used, kernel, derived.values) if used else 0
         again = refetched_bytes(used, kernel, derived.values) if used else 0
-        bytes_of, l1 = (
-            {name: sizes[number] for name, number in storage.items()},
-            _l1_shape(launch, at_once, machine).capacity_bytes,
-        )
-        plan = LaunchPlan(make, storage)
-        found.append(PlannedLaunch(launch, kernel, at_once, warps, plan, by_l1, shared, again, bytes_of, l1))
+        found.append(PlannedLaunch(launch, kernel, at_once, warps, LaunchPlan(make, storage), by_l1, shared, again))
     return found
 
 

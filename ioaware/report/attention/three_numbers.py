@@ -35,8 +35,9 @@ class Agreement:
     equal_totals: int
     """Sector totals of third-party kernels, and those equal to the last sector."""
     undecided: int
-    """Totals of these kernels that data decide, or that are not derived."""
+    """Totals that data decide, or that are not derived."""
     kernels: int
+    """Kernels of these totals."""
     hbm: Row
     """Errors of the simulated HBM reads, launch by launch."""
 
@@ -54,7 +55,7 @@ def agreement(records: Records) -> Agreement:
         totals=len(asked),
         equal_totals=sum(one.derived == one.counted for one in asked),
         undecided=2 * len(compared) - len(asked),
-        kernels=len({(point.target, launch.kernel) for point, launch, _ in compared}),
+        kernels=len({(one.target, one.kernel) for one in asked}),
         hbm=next((row for row in records.accuracy().rows if (row.family, row.place) == ("all", "HBM reads")), NO_ROW),
     )
 

@@ -31,6 +31,8 @@ def test_every_page_quotes_the_same_numbers(records: Records) -> None:
         text = re.sub(r"\s+", " ", (ROOT / name).read_text(encoding="utf-8"))
         assert [value for value in values if value not in text] == [], name
     assert found.worst_clear <= 1e-5
+    assert found.kernels == len({(one.target, one.kernel) for one in totals(records)})
+    assert f"totals of {found.kernels} third-party kernels" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_sector_more_is_noticed(records: Records) -> None:
