@@ -165,6 +165,8 @@ class Launch:
 
     They have MLIR's names: f16, bf16, f8E4M3FN.
     """
+    formulas_exact: bool | None = None
+    """False where the bytes at the given sizes are exact, and formulas bound them."""
 
     def __post_init__(self) -> None:
         _check_counts(self, "flops", "shared_bytes", "registers", "local_bytes", "tma_loads", "tma_stores")
@@ -242,6 +244,8 @@ class Result:
     """As of a launch, for all counted kernels of the call."""
     telemetry: Mapping[str, Any] | None = None
     environment: Mapping[str, Any] | None = None
+    formulas_exact: bool | None = None
+    """As of a launch."""
 
     def __post_init__(self) -> None:
         _check_counts(self, "lower_bound_bytes", "flops", "extra_memory_bytes")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
 import numpy as np
@@ -153,6 +153,5 @@ class Derived(Result):
             data["formulas_exact"] = False
         if together := dict.fromkeys(limit for added in limits for limit in added):
             data["conditions"] = list(dict.fromkeys([*data.get("conditions", ()), *together]))
-        for name in ("formulas", "assumed_formulas", "kernels", "files", "symbols", "holds", "validity", "data"):
-            data.pop(name, None)
-        return data
+        own = {one.name for one in fields(Derived)} - {one.name for one in fields(Result)}
+        return {name: value for name, value in data.items() if name not in own}

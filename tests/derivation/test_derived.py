@@ -5,6 +5,7 @@ Their formulas are upper bounds, and nowhere pass for the bytes.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from ioaware.gate.row import row_of
 from ioaware.gate.verdict import Verdict
 from ioaware.report.pages.formula_rows import formula_tables
 from ioaware.report.pages.over import Span, curve
+from ioaware.result import Result
+from ioaware.result_file import decode, encode
 from ioaware.targets.target import load_target
 
 HERE = "tests/derivation/test_derived.py"
@@ -106,3 +109,10 @@ def test_the_gate_compares_bytes(result: Derived) -> None:
     work = work_of(result)
     assert work.admits({"n": 100})
     assert not work.admits({"n": 99})
+
+
+def test_a_record_of_a_derivation_is_read_back(result: Derived) -> None:
+    """What a derivation keeps beside a result is for this process alone."""
+    assert decode(encode(result)).to_dict() == result.to_dict()
+    kept = {one.name for one in fields(Derived)} - {one.name for one in fields(Result)}
+    assert kept & result.to_dict().keys() == set()
