@@ -206,13 +206,20 @@ def simulate(
         return run_simulated(loaded, resolved, machine=found, gpu=compiled_for, autotune=config, data=data, cold=cold)
 
 
-def advise(target: str | Callable[..., object], *, machine: str = "H200", gpu: str | None = None, **params: Any) -> Advice:
+def advise(
+    target: str | Callable[..., object],
+    *,
+    machine: str = "H200",
+    gpu: str | None = None,
+    seconds: float = 300.0,
+    **params: Any,
+) -> Advice:
     """Rank the choices that `target` leaves open by predicted bytes and time.
 
     Needs no GPU. The choices are orders, blocks and head groupings of a case, configurations and program orders of another
     target. Kernels are compiled for `gpu`, the machine's unless given. The value's `ranked` begins with the best choice;
-    `rejected` has those that do not fit. Raises `UsageError` for a target that leaves nothing to choose or cannot be
-    simulated, `DataError` for a damaged machine file.
+    `rejected` has those that do not fit. No choice is begun after `seconds`. Raises `UsageError` for a target that
+    leaves nothing to choose or cannot be simulated, `DataError` for a damaged machine file.
     """
     with deferred_full_gc():
         from ioaware.advice.advise import advise as run_advised
@@ -223,7 +230,7 @@ def advise(target: str | Callable[..., object], *, machine: str = "H200", gpu: s
         found = find_machine_or_file(machine)
         loaded = load_target(target)
         compiled_for = gpu_or_machines(gpu, found)
-        return run_advised(loaded, loaded.resolve(params), machine=found, gpu=compiled_for)
+        return run_advised(loaded, loaded.resolve(params), machine=found, gpu=compiled_for, seconds=seconds)
 
 
 def verdict(

@@ -8,13 +8,20 @@ listed with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from triton.backends.compiler import GPUTarget
 
 from ioaware.advice.advice_result import Advice, Choice, Rejected, rank
-from ioaware.advice.choices import Candidate, case_candidates, configuration_candidates, order_candidates
+from ioaware.advice.choices import (
+    Candidate,
+    case_candidates,
+    configuration_candidates,
+    fewest_requested_first,
+    order_candidates,
+)
 from ioaware.advice.program_order import Work, same_work, work_of
 from ioaware.capture.capture import Capture, capture
 from ioaware.cases import CASES
@@ -38,21 +45,34 @@ They are allocated in eights.
 NO_L2_RATE = "the bandwidth of this machine's L2 is not known: it bounds no time (`ioaware calibrate` measures it)"
 
 
-def advise(target: Target, params: Params, *, machine: Machine, gpu: GPUTarget, on_start: Progress = lambda _: None) -> Advice:
+DEFAULT_SECONDS = 300.0
+"""After which no further choice is tried."""
+
+
+def advise(
+    target: Target,
+    params: Params,
+    *,
+    machine: Machine,
+    gpu: GPUTarget,
+    seconds: float = DEFAULT_SECONDS,
+    on_start: Progress = lambda _: None,
+) -> Advice:
     """Return the choices of `target` at resolved `params`, ranked.
 
     The one with the least time bound and bytes comes first.
 
     Of a case: orders, blocks and head grouping. Of another target: each configuration of each autotuned kernel, then the
-    program order of the best one. `on_start` is called with the text of each choice. Raises `UsageError` for a target that
-    leaves nothing open, that cannot be simulated as it is, or of which nothing fits.
+    program order of the best one. Choices of a case that request the fewest bytes are tried first. No choice is begun after
+    `seconds`, once one fits: a note says how many are left. `on_start` is called with the text of each choice. Raises
+    `UsageError` for a target that leaves nothing open, that cannot be simulated as it is, or of which nothing fits.
     """
-    found = _Search(machine, gpu, on_start)
+    found = _Search(machine, gpu, seconds, on_start)
     if target.name in CASES:
         candidates = case_candidates(target.name, params)
         if len(candidates) < 2:
             raise UsageError(f"{target.name} has no blocks, orders or head grouping to choose", "ioaware list has the cases.")
-        for one in candidates:
+        for one in found.in_time(fewest_requested_first(candidates)):
             found.try_case(one)
     else:
         found.try_configurations(target, params)
@@ -60,16 +80,36 @@ def advise(target: Target, params: Params, *, machine: Machine, gpu: GPUTarget, 
         reasons = "; ".join(f"{_text(one.change)}: {one.reason}" for one in found.rejected[:3])
         raise UsageError(f"no choice of {target.name} fits {machine.name} ({reasons})", "Choose smaller sizes.")
     notes = [NO_L2_RATE] if machine.level("l2").bandwidth_bytes_per_s is None else []
+    if found.untried:
+        notes.append(f"{found.untried} more choices were not tried: {seconds:g} s were over. A better one may be among them")
+    if found.orders_untried:
+        notes.append(f"program orders were not tried: {seconds:g} s were over")
     return Advice(target.name, dict(params), machine.name, tuple(rank(found.fitting)), tuple(found.rejected), tuple(notes))
 
 
 class _Search:
     """Choices predicted so far."""
 
-    def __init__(self, machine: Machine, gpu: GPUTarget, on_start: Progress) -> None:
+    def __init__(self, machine: Machine, gpu: GPUTarget, seconds: float, on_start: Progress) -> None:
         self._machine, self._gpu, self._on_start = machine, gpu, on_start
+        self._end = time.monotonic() + seconds
+        self._place = ""
+        self.untried, self.orders_untried = 0, False
         self.fitting: list[Choice] = []
         self.rejected: list[Rejected] = []
+
+    @property
+    def _late(self) -> bool:
+        return bool(self.fitting) and time.monotonic() > self._end
+
+    def in_time(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
+        """Yield candidates until the time is over; count the others."""
+        for number, one in enumerate(candidates, 1):
+            if self._late:
+                self.untried += len(candidates) - number + 1
+                return
+            self._place = f"{number} of {len(candidates)}: "
+            yield one
 
     def try_case(self, one: Candidate) -> None:
         """Predict a choice of a case.
@@ -88,16 +128,14 @@ class _Search:
     def try_configurations(self, target: Target, params: Params) -> None:
         """Predict configurations of autotuned kernels, then program orders of the best."""
         captured = capture(target, params, gpu=self._gpu)
-        candidates = configuration_candidates(target.name, params, captured.launches)
-        current = Candidate(target.name, params, {}, {}, current=True)
-        if not any(one.current for one in candidates):
-            candidates = [current, *candidates]
+        current, *others = configuration_candidates(target.name, params, captured.launches)
+        candidates = [current, *others]
         if len(candidates) == 1 and not any(order_candidates(current, captured.launches)):
             raise UsageError(
                 f"{target.name} leaves nothing to choose: no kernel of it is autotuned or takes a program order (GROUP_SIZE_M)",
                 "Name a case, or a target that launches an autotuned kernel.",
             )
-        tried = [(self._try(one), one) for one in candidates]
+        tried = [(self._try(one), one) for one in self.in_time(candidates)]
         fitting = {id(choice): one for choice, one in tried if choice}
         if not fitting:
             return
@@ -108,7 +146,10 @@ class _Search:
         base = self._captured(best, target)
         candidates = list(order_candidates(best, base.launches))
         works: list[Work] = []
-        for one in candidates:
+        if candidates and self._late:
+            self.orders_untried = True
+            return
+        for one in self.in_time(candidates):
             try:
                 works = works or self._works(base)
                 same = all(same_work(*pair) for pair in zip(works, self._works(self._captured(one, target)), strict=True))
@@ -134,7 +175,7 @@ class _Search:
 
         None, and its reason among the rejected, where it cannot run.
         """
-        self._on_start(_text(one.change) or one.target)
+        self._on_start(f"{self._place}{_text(one.change) or one.target}")
         target = load_target(one.target)
         names = {param.name for param in target.params}
         params = {name: value for name, value in one.params.items() if name in names or ":" in one.target}
@@ -169,7 +210,7 @@ def _misfit(one: Candidate, simulated: Simulated, machine: Machine, gpu: GPUTarg
 
     Kernels that the choice leaves as they are may spill: they do so now, and their bytes count.
     """
-    varied = {key.rpartition(":")[0] for key in one.change}
+    varied = {key.rpartition(":")[0] for key in one.tuning or one.change}
     capacity = machine.level("shared").capacity_bytes
     for launch, how in zip(_kernels(simulated), (one for one in simulated.simulations if one), strict=True):
         failure = launch_failure(launch.grid, launch.shared_bytes, gpu)

@@ -9,11 +9,15 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
+from typing import Any
 
 from ioaware.cases import CASES
 from ioaware.compilation.launches import CapturedLaunch
+from ioaware.errors import IoawareError
 from ioaware.fakegpu.autotuning import Override
 from ioaware.kernels.attention.launching.on_chip_limits import ORDERS
+from ioaware.prediction import predict
 from ioaware.result import Params, ParamValue
 
 CASE_VALUES: Mapping[str, tuple[ParamValue, ...]] = {
@@ -94,17 +98,39 @@ def _once(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def configuration_candidates(target: str, params: Params, launches: Sequence[CapturedLaunch]) -> list[Candidate]:
-    """Return one candidate for each configuration of each autotuned kernel.
+    """Return what the target does now, then each other configuration of each kernel.
 
     The other kernels stay as they are.
     """
+    now: dict[str, ParamValue] = {}
     found: list[Candidate] = []
     for launch in _by_kernel(launches):
         known = {tuple(sorted(one.items())): one for one in launch.alternatives}
         for values in known.values():
             change = {f"{launch.name}:{name}": value for name, value in values.items()}
-            found.append(Candidate(target, params, change, change, current=values == launch.configuration))
-    return found
+            if values == launch.configuration:
+                now |= change
+            else:
+                found.append(Candidate(target, params, change, change))
+    return [Candidate(target, params, {}, now, current=True), *found]
+
+
+def fewest_requested_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Sort the choices of a case by the requested bytes of its closed form.
+
+    The current one stays first. Those without a closed form come last.
+    """
+
+    def requested(one: Candidate) -> float:
+        declared = {param.name for param in CASES[one.target].params}
+        try:
+            given: dict[str, Any] = {name: value for name, value in one.params.items() if name in declared}
+            found = predict(one.target, **given)
+        except IoawareError:
+            return inf
+        return inf if found.requested is None else found.requested.total_bytes or 0
+
+    return sorted(candidates, key=lambda one: (not one.current, requested(one)))
 
 
 def order_candidates(base: Candidate, launches: Sequence[CapturedLaunch]) -> Iterator[Candidate]:

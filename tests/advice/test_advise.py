@@ -203,3 +203,59 @@ def test_text_and_json_have_the_same_choices(file: Path, capsys: pytest.CaptureF
     text = capsys.readouterr().out
     assert "Keep what it does now" in text
     assert "5 that do not fit" in text
+
+
+TWO_KERNELS = """
+import torch, triton, triton.language as tl
+
+CONFIGS = [triton.Config({"BLOCK": block}) for block in (256, 128)]
+
+@triton.autotune(CONFIGS, key=[])
+@triton.jit
+def doubled(x, y, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at) * 2)
+
+@triton.autotune(CONFIGS, key=[])
+@triton.jit
+def halved(x, y, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at) / 2)
+
+def twice(device="cuda"):
+    x = torch.empty(4096, device=device)
+    for kernel in (doubled, halved):
+        kernel[lambda meta: (4096 // meta["BLOCK"],)](x, x, **{})
+"""
+
+
+def test_what_two_kernels_do_now_is_one_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "two.py"
+    path.write_text(TWO_KERNELS)
+    found = ioaware.advise(f"{path}:twice")
+    assert len(found.ranked) == 3
+    assert [dict(one.change) for one in found.ranked if one.current] == [
+        {f"{kernel}:{name}": value for kernel in ("doubled", "halved") for name, value in _now().items()}
+    ]
+    assert run(["advise", f"{path}:twice"], settings=Settings()) == 0
+    assert capsys.readouterr().out.count(" now ") == 1
+
+
+def _now() -> dict[str, int]:
+    return {"BLOCK": 256, "num_warps": 4, "num_stages": 3}
+
+
+def test_no_choice_is_begun_when_the_time_is_over(tmp_path: Path) -> None:
+    path = tmp_path / "two.py"
+    path.write_text(TWO_KERNELS)
+    found = ioaware.advise(f"{path}:twice", seconds=0)
+    assert [one.current for one in found.ranked] == [True]
+    assert found.notes[-1] == "2 more choices were not tried: 0 s were over. A better one may be among them"
+
+
+def test_choices_of_a_case_that_request_least_come_first() -> None:
+    """Requested bytes fall with block_m; block_n and the order leave them as they are."""
+    candidates = choices.case_candidates("flash2", ioaware.predict("flash2", heads=2, seq_len=1024).params)
+    ordered = choices.fewest_requested_first(candidates)
+    assert ordered[0].current
+    assert [one.params["block_m"] for one in ordered[1:]] == [256] * 9 + [128] * 9 + [64] * 8

@@ -28,7 +28,8 @@ def advice_text(result: Advice) -> Iterator[RenderableType]:
     yield Text(printable(f"advise {result.target}  {assignments(result.params)}  on {result.machine}\n"))
     shown = [*enumerate(result.ranked[:MAX_RANKED], 1)]
     shown += [(rank, one) for rank, one in enumerate(result.ranked, 1) if one.current and rank > MAX_RANKED]
-    names = _differing([one.change for _, one in shown])
+    now: Mapping[str, object] = result.current.change if result.current else {}
+    names = _differing([{**now, **one.change} for _, one in shown])
     columns = (
         "",
         *_headers(names),
@@ -41,7 +42,7 @@ def advice_text(result: Advice) -> Iterator[RenderableType]:
         "shared",
         "an SM",
     )
-    yield table(columns, (_choice(rank, one, names) for rank, one in shown), left=1 + len(names))
+    yield table(columns, (_choice(rank, one, now, names) for rank, one in shown), left=1 + len(names))
     if len(result.ranked) > len(shown):
         yield Text(f"{len(result.ranked) - len(shown)} more; --json has all")
     yield Text("")
@@ -71,10 +72,11 @@ def _headers(names: Sequence[str]) -> list[str]:
     return [name.rpartition(":")[2] for name in names] if one_kernel else list(names)
 
 
-def _choice(rank: int, one: Choice, names: Sequence[str]) -> Row:
+def _choice(rank: int, one: Choice, now: Mapping[str, object], names: Sequence[str]) -> Row:
+    """Return a choice's row; what it leaves open stays as it is now."""
     return (
         f"{rank}{' now' if one.current else ''}",
-        *(_value(one.change.get(name)) for name in names),
+        *(_value(one.change.get(name, now.get(name))) for name in names),
         bytes_text(one.hbm.read_bytes),
         bytes_text(one.hbm.write_bytes),
         bytes_text(one.requested_bytes),

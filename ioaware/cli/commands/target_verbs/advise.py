@@ -19,10 +19,18 @@ from ioaware.cli.output import emit, progress
 @machine_option("The GPU that is modelled.")
 @machines_gpu_option
 @click.option("--gpus", type=click.IntRange(2, 1024), metavar="P", help="Rank the methods over P GPUs instead (flash2, gqa).")
+@click.option("--for", "seconds", type=click.FloatRange(0), default=300, show_default=True, help="Seconds to begin choices in.")
 @json_option
 @output_option("Write here instead of to stdout.")
 def advise(
-    target: str, given: dict[str, str], machine: str, gpu: str | None, gpus: int | None, as_json: bool, output: Path | None
+    target: str,
+    given: dict[str, str],
+    machine: str,
+    gpu: str | None,
+    gpus: int | None,
+    seconds: float,
+    as_json: bool,
+    output: Path | None,
 ) -> None:
     """Rank the choices that TARGET leaves open by predicted bytes and time.
 
@@ -31,7 +39,8 @@ def advise(
     Of a case: the order of K and V's blocks, block sizes, packed or separate query heads. Of another target: each
     configuration of its autotuned kernels, and then values of GROUP_SIZE_M or SWIZZLE that change only the order of programs.
     Each is compiled for the GPU and simulated. What does not fit or spills registers is listed with the reason. Needs no GPU.
-    With --gpus: the method of attention over that many GPUs that moves the fewest bytes between them.
+    When the time of --for is over, a note says how many choices were not tried. With --gpus: the method of attention over that
+    many GPUs that moves the fewest bytes between them.
     Example: ioaware advise flash2 -p seq_len=65536 -p heads=4 -p head_dim=128
     """
     from ioaware.advice.advise import advise as run_advised
@@ -52,7 +61,7 @@ def advise(
     loaded = load_target(target)
     params = loaded.resolve(given, typed=True)
     compiled_for = gpu_or_machines(gpu, found)
-    result = run_advised(loaded, params, machine=found, gpu=compiled_for, on_start=progress)
+    result = run_advised(loaded, params, machine=found, gpu=compiled_for, seconds=seconds, on_start=progress)
     emit(result.to_dict, lambda: advice_text(result), as_json=as_json, output=output)
 
 
