@@ -115,7 +115,7 @@ class IndexData(OperatorMode):
         Empty where they are the target's own.
         """
         found = [INVENTED if is_placeholder(each) else self._caveats.get(self._key(each), ("",))[0] for each in tensors]
-        return next(filter(None, found), "")
+        return INVENTED if INVENTED in found else next(filter(None, found), "")
 
     def _has(self, tensor: Any) -> bool:
         """Return whether the contents of this tensor are known.

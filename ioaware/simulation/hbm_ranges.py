@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ioaware.analysis.ir import KernelTraffic
 from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.machine.model import SECTOR_BYTES
-from ioaware.result import Launch
 from ioaware.simulation.launch_replay import DataDependentAccess, Replay
 from ioaware.simulation.planned_launch import PlannedLaunch
 from ioaware.simulation.sequence import LaunchTraffic
@@ -67,7 +65,7 @@ def _widen_ranges(
     its own.
     """
     known, values = one.traffic.accesses[access.number], derived.values
-    lanes = _requested_bytes(access, one.traffic, one.launch, derived) // known.element_bytes
+    lanes = _requested_bytes(access, one, derived) // known.element_bytes
     most = lanes * max(SECTOR_BYTES, known.element_bytes)
     sectors = known.sectors
     if sectors is not None and known.sectors_exact and sectors.symbols <= values.keys():
@@ -83,18 +81,23 @@ def check_bounds(launches: Sequence[PlannedLaunch], replays: Sequence[Replay], d
     """Raise `UsageError` for an access without a bound."""
     for one, replayed in zip(launches, replays, strict=True):
         for access in replayed.data_dependent:
-            _requested_bytes(access, one.traffic, one.launch, derived)
+            _requested_bytes(access, one, derived)
 
 
-def _requested_bytes(access: DataDependentAccess, kernel: KernelTraffic, launch: Launch, derived: Derived) -> int:
+def _requested_bytes(access: DataDependentAccess, one: PlannedLaunch, derived: Derived) -> int:
     """Return the most bytes that an access requests.
 
-    Raises `UsageError` where data decide them.
+    Where its data are known, all that the launch requests.
+
+    Raises `UsageError` where unknown data decide them.
     """
-    bytes_, values = kernel.accesses[access.number].bytes, derived.values
+    bytes_, values = one.traffic.accesses[access.number].bytes, derived.values
+    of_launch = one.known and getattr(one.known, f"{access.kind}_bytes")
+    if of_launch is not None and not bytes_.symbols <= values.keys():
+        return of_launch
     if missing := ", ".join(sorted(bytes_.symbols - values.keys())):
         raise UsageError(
-            f"{derived.target} cannot be bounded: {launch.kernel} depends on {missing}",
+            f"{derived.target} cannot be bounded: {one.launch.kernel} depends on {missing}",
             f"Give it a value, as in -p '{missing.split(', ')[0]}=0'.",
         )
     return int(bytes_.evaluate(values))  # pyright: ignore[reportArgumentType]

@@ -14,6 +14,7 @@ from ioaware.analysis.ir.accesses.access_log import Condition, Scope, Touch
 from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.loops.access_totals import Programs, unknowns, upper_bound
 from ioaware.simulation.addresses.address_blocks import SPARE_LINES, Blocks, Rectangle, Taken, choose_blocks
+from ioaware.simulation.addresses.known_contents import KnownContents
 from ioaware.simulation.cache import ATOMIC, READ, WRITE, Event
 from ioaware.simulation.merge import AccessTouches, count_events, merge_events
 from ioaware.simulation.schedule import AgedSm, Schedule, schedule, schedule_by_age
@@ -41,6 +42,7 @@ MAX_REFINED_EVENTS = 150_000
 At most twice as often.
 """
 MAX_PROGRAMS = 1 << 23
+NOTHING_KNOWN = KnownContents()
 MAX_AGED = 1 << 15
 """Most programs whose age on their SM is followed, about a second of a core."""
 
@@ -86,6 +88,7 @@ def replay(
     concurrent: bool = False,
     aged: AgedSm | None = None,
     spills: LaunchSpills | None = None,
+    contents: KnownContents = NOTHING_KNOWN,
     skew: float = 0.0,
     whole_sectors: bool = True,
 ) -> Replay:
@@ -94,10 +97,16 @@ def replay(
     Return the addresses and times of its accesses.
 
     `known` are the arguments whose memory is known. `concurrent`: the kernel is warp-specialised. `aged`: each SM serves
-    the oldest of its programs first. `spills` finds its spilled registers. `skew` delays the first programs evenly, the
-    last by that share of the longest program's duration. Accesses of less than a sector are those of `whole_sectors`, as the
-    caches move them. Raises `ValueError` for a launch that is too large.
+    the oldest of its programs first. `spills` finds its spilled registers. `contents` are the numbers that it loads. `skew`
+    delays the first programs evenly, the last by that share of the longest program's duration. Accesses of less than a sector
+    are those of `whole_sectors`, as the caches move them. Raises `ValueError` for a launch that is too large.
     """
+    sizes = [int(size.constant or 0) for size in programs.sizes]
+    if int(np.prod(sizes)) > MAX_PROGRAMS:
+        raise ValueError(f"{int(np.prod(sizes))} programs are too many to enumerate")
+    depth, height, width = np.indices(tuple(reversed(sizes)), dtype=np.int64).reshape(3, -1)
+    axes = {index.key: axis for index, axis in zip(programs.indices, (width, height, depth), strict=True)}
+    touches, indices = contents.resolve(touches, axes)
     placed: list[Touch] = []
     numbers: list[int] = []
     data_dependent: list[DataDependentAccess] = []
@@ -110,11 +119,6 @@ def replay(
         else:
             placed.append(simple)
             numbers.append(number)
-    sizes = [int(size.constant or 0) for size in programs.sizes]
-    if int(np.prod(sizes)) > MAX_PROGRAMS:
-        raise ValueError(f"{int(np.prod(sizes))} programs are too many to enumerate")
-    depth, height, width = np.indices(tuple(reversed(sizes)), dtype=np.int64).reshape(3, -1)
-    indices = {index.key: axis for index, axis in zip(programs.indices, (width, height, depth), strict=True)}
     timeline = Timeline(placed, indices, concurrent=concurrent)
     delays = np.linspace(0, skew * float(timeline.durations.max(initial=0.0)), slots) if skew else None
     if aged is not None and delays is None and slots < timeline.durations.size <= MAX_AGED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from triton.backends.compiler import GPUTarget
 
 from ioaware.analysis.ir import KernelTraffic
 from ioaware.compilation.compiled_loads import CompiledLoad
+from ioaware.compilation.execution.program_values import INVENTED, Moved
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, items_of
 from ioaware.compilation.resource_usage import Resources
@@ -18,7 +20,8 @@ from ioaware.derivation.derive import Derivation
 from ioaware.derivation.machine_code_notes import refetched_bytes, shared_sector_bytes
 from ioaware.machine import Machine
 from ioaware.machine.occupancy import Occupancy, l1_bytes, occupancy
-from ioaware.result import Launch
+from ioaware.result import Launch, Traffic
+from ioaware.simulation.addresses.known_contents import KnownContents
 from ioaware.simulation.instruction_bound import next_oldest_rate
 from ioaware.simulation.l1.l1_loads import loads_by_l1
 from ioaware.simulation.l1.l1_replay import L1Reads, l1_reads
@@ -48,6 +51,8 @@ class PlannedLaunch:
 
     Their instructions share sectors.
     """
+    known: Traffic | None = None
+    """Bytes that the launch requests, where host code built the data."""
     refetched_bytes: int = 0
     """Bytes that copies past the L1 fetch again."""
 
@@ -60,9 +65,13 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
     derived, captured = derivation.derived, derivation.captured
     numbers: dict[int, int] = {}
     found: list[PlannedLaunch] = []
+    numbered = itertools.count()
     four = zip(captured.events, derived.launches, derived.kernels, derivation.resources, strict=True)
     for event, launch, kernel, used in four:
-        if not isinstance(event, CapturedLaunch) or kernel is None:
+        if not isinstance(event, CapturedLaunch):
+            continue
+        contents = _contents(captured.moved.get(next(numbered)), derived.values)
+        if kernel is None:
             continue
         storage: dict[str, int] = {}
         for name, tensor in _tensors(event.arguments):
@@ -73,14 +82,26 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
         warps = int(event.options.get("num_warps", DEFAULT_WARPS))
         at_once = occupancy(machine, warps=warps, registers=launch.registers, shared_bytes=launch.shared_bytes or 0)
         spills = _spills(used, warps, launch, at_once, machine)
-        make = _replay(event, captured.values, gpu, at_once, frozenset(storage), machine, spills)
+        make = _replay(event, captured.values, gpu, at_once, frozenset(storage), machine, spills, contents)
         if spills:
             storage[LOCAL_MEMORY] = _storage_of_spills(spills, numbers, sizes)
         by_l1 = _loads_by_l1(event, captured.values, gpu, used.loads if used else None)
         shared = shared_sector_bytes(used, kernel, derived.values) if used else 0
         again = refetched_bytes(used, kernel, derived.values) if used else 0
-        found.append(PlannedLaunch(launch, kernel, at_once, warps, LaunchPlan(make, storage), by_l1, shared, again))
+        known = launch.requested if contents.elements else None
+        found.append(PlannedLaunch(launch, kernel, at_once, warps, LaunchPlan(make, storage), by_l1, shared, known, again))
     return found
+
+
+def _contents(moved: Moved | str | None, values: Mapping[str, int]) -> KnownContents:
+    """Return the numbers that a launch loads.
+
+    Host code built them, or the call gave them.
+
+    Zeros that stand for contents not given are left out: a gather would read one row.
+    """
+    given = {name: value for name, value in values.items() if "@" in name}
+    return KnownContents(moved.contents if isinstance(moved, Moved) and moved.caveat != INVENTED else {}, given)
 
 
 def _storage_of_spills(spills: LaunchSpills, numbers: dict[int, int], sizes: list[int]) -> int:
@@ -119,6 +140,7 @@ def _replay(
     known: frozenset[str],
     machine: Machine,
     spills: LaunchSpills | None,
+    contents: KnownContents,
 ) -> Callable[[float], Replay]:
     touches, programs = launch_touches(event, values, gpu)
     text = first_ir(event, values, gpu).text
@@ -129,7 +151,16 @@ def _replay(
 
     def make(skew: float) -> Replay:
         return replay(
-            event.name, touches, programs, slots, known=known, concurrent=concurrent, aged=aged, spills=spills, skew=skew
+            event.name,
+            touches,
+            programs,
+            slots,
+            known=known,
+            concurrent=concurrent,
+            aged=aged,
+            spills=spills,
+            contents=contents,
+            skew=skew,
         )
 
     return make

@@ -262,3 +262,92 @@ def gathered(rows: int = 40, cols: int = 600):
     out = torch.empty(rows // 2, cols, device="cuda", dtype=torch.float16)
     gather_kernel[(rows // 2,)](x, picked, out, cols, BLOCK=1024)
     return out
+
+
+@triton.jit
+def rows_kernel(x, ids, out, n, COLS: tl.constexpr):
+    row, column = tl.program_id(0), tl.arange(0, COLS)
+    source = tl.load(ids + row, row < n, other=5)
+    tl.store(out + row * COLS + column, tl.load(x + source * COLS + column))
+
+
+def chosen_rows(ids, programs=None):
+    """Copy a row for each program, by its id; after the last id it is row 5."""
+    ids = torch.as_tensor(ids, dtype=torch.int64, device="cuda")
+    x = torch.empty(64, 256, device="cuda")
+    out = torch.empty(programs or ids.shape[0], 256, device="cuda")
+    rows_kernel[(out.shape[0],)](x, ids, out, ids.shape[0], COLS=256)
+    return out
+
+
+def rows_apart():
+    return chosen_rows([3, 60, 7, 12])
+
+
+def rows_again():
+    return chosen_rows([3, 60, 3, 12, 60, 60])
+
+
+def rows_of_a_view():
+    return chosen_rows(torch.tensor([0, 1, 2, 9, 9, 40], device="cuda")[3:])
+
+
+def rows_beyond_the_mask():
+    return chosen_rows([7, 5], programs=6)
+
+
+def rows_given(ids: torch.Tensor):
+    return chosen_rows(ids)
+
+
+@triton.jit
+def chained_rows_kernel(x, order, ids, out, COLS: tl.constexpr):
+    row, column = tl.program_id(0), tl.arange(0, COLS)
+    source = tl.load(ids + tl.load(order + row))
+    tl.store(out + row * COLS + column, tl.load(x + source * COLS + column))
+
+
+def chained_rows():
+    ids = torch.tensor([9, 20, 31, 9], dtype=torch.int32, device="cuda")
+    order = torch.tensor([3, 0, 1], device="cuda")
+    out = torch.empty(3, 256, device="cuda")
+    chained_rows_kernel[(3,)](torch.empty(64, 256, device="cuda"), order, ids, out, COLS=256)
+    return out
+
+
+@triton.jit
+def skipped_rows_kernel(x, labels, out, COLS: tl.constexpr):
+    row, column = tl.program_id(0), tl.arange(0, COLS)
+    if tl.load(labels + row) == -100:
+        return
+    tl.store(out + row * COLS + column, tl.load(x + row * COLS + column))
+
+
+def skipped_rows():
+    """Rows with the label -100 are neither read nor written, as in cross entropies."""
+    labels = torch.tensor([1, -100, 2, 3, -100, 4], device="cuda")
+    out = torch.empty(6, 256, device="cuda")
+    skipped_rows_kernel[(6,)](torch.empty(6, 256, device="cuda"), labels, out, COLS=256)
+    return out
+
+
+@triton.jit
+def summed_rows_kernel(x, lengths, out, COLS: tl.constexpr):
+    sequence, column = tl.program_id(0), tl.arange(0, COLS)
+    total = tl.zeros((COLS,), tl.float32)
+    for row in range(tl.load(lengths + sequence)):
+        total += tl.load(x + (sequence * 16 + row) * COLS + column)
+    tl.store(out + sequence * COLS + column, total)
+
+
+def summed_rows():
+    lengths = torch.tensor([4, 0, 16, 7], dtype=torch.int32, device="cuda")
+    out = torch.empty(4, 256, device="cuda")
+    summed_rows_kernel[(4,)](torch.empty(4, 16, 256, device="cuda"), lengths, out, COLS=256)
+    return out
+
+
+def given_labels(labels: torch.Tensor):
+    out = torch.empty(labels.shape[0], 256, device="cuda")
+    skipped_rows_kernel[(labels.shape[0],)](torch.empty_like(out), labels, out, COLS=256)
+    return out
