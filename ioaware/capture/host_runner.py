@@ -56,6 +56,7 @@ from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.symints.symbols import ReadsDataError, Symbols, cheap_simplify
 from ioaware.symints.without_dynamo import without_torch_compile
 from ioaware.targets.loading import failing_line, first_line
+from ioaware.targets.other_threads import starts_noted
 from ioaware.targets.set_order import executed_code, lines_in_set_order, set_order_notes
 from ioaware.targets.target import Target, work_of
 from ioaware.targets.tensor_params import is_placeholder
@@ -266,7 +267,8 @@ class HostRunner:
         def recorded(function: Callable[[], object]) -> object:
             run.events.clear()
             run.moved.clear()
-            with OperatorRecorder(run.events, operator), index_data or nullcontext(), CudaImplementations():
+            recorder = OperatorRecorder(run.events, operator)
+            with starts_noted(run.symbols.assume), recorder, index_data or nullcontext(), CudaImplementations():
                 return function()
 
         outcome = recorded(lambda: self._target.call(device="cuda", **{**self.params, **run.symbols.ints}))

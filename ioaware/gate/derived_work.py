@@ -73,12 +73,13 @@ def operator_formulas_of(derived: Derived) -> dict[str, Any]:
 def conditions_of(derived: Derived) -> tuple[str, ...]:
     """Return the conditions under which the formulas hold, as text.
 
-    They are of sizes, and of addresses where host code asks for one.
+    They are of sizes, of addresses where host code asks for one, and of threads where it starts one.
     """
     from ioaware.capture.interceptor import ALIGNED
+    from ioaware.targets.other_threads import UNSEEN
 
-    aligned = (ALIGNED,) * any(note.startswith(ALIGNED) for note in derived.notes)
-    return (*map(str, derived.validity.conditions if derived.validity else ()), *aligned)
+    assumed = [text for text in (ALIGNED, UNSEEN) if any(note.startswith(text) for note in derived.notes)]
+    return (*map(str, derived.validity.conditions if derived.validity else ()), *assumed)
 
 
 def admission_of(derived: Derived) -> Callable[[Point], bool]:

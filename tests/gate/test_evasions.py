@@ -192,6 +192,15 @@ def test_a_branch_on_the_address_of_a_tensor(gated: Repository) -> None:  # noqa
     assert gated.pytest().code == 0
 
 
+def test_torch_operators_in_another_thread(gated: Repository) -> None:  # noqa: F811
+    before = "    out = torch.empty_like(x)"
+    thread = f"{before}\n    import threading\n    threading.Thread(target=lambda: out.add_(1)).start()"
+    gated.change(gated.kernel, before, thread)
+    ran = gated.pytest()
+    assert (ran.code, "UNSURE" in ran.output) == (1, True)
+    assert "hold only where no torch operator runs in another thread or process" in ran.output
+
+
 def test_a_budget_of_torch_operators(gated: Repository) -> None:  # noqa: F811
     gated.change(gated.test, "def test_scale", "import pytest\n\n\n@pytest.mark.traffic(max_torch_bytes=0)\ndef test_scale")
     assert gated.pytest().code == 0

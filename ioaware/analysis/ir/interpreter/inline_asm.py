@@ -23,6 +23,8 @@ INSTRUCTION = re.compile(r"\b(ld|st|red|atom)\.((?:[A-Za-z][\w:]*\.)*?)(?:v([248
 
 The space is the state space, and the bits are those of one element.
 """
+PREFETCH = re.compile(r"\bprefetchu?\b")
+"""Instructions that move lines from HBM, and no element to a register."""
 
 
 def _inline_assembly(walk: Interpreter, operation: Operation) -> None:
@@ -32,6 +34,8 @@ def _inline_assembly(walk: Interpreter, operation: Operation) -> None:
     pointers, or integers for atomics, which have no sector count.
     """
     text = re.sub(r"\\[0-9A-Fa-f]{2}", " ", operation.text)  # a line's end is printed as \0A
+    if PREFETCH.search(text):
+        raise walk.unsupported(operation, "assembly that prefetches: how many bytes reach the L2 is not known")
     found = [one for one in INSTRUCTION.findall(text) if "shared" not in one[1]]
     if found:
         address, (name, _, vector, bits) = walk.operands(operation)[0], found[0]
