@@ -1,11 +1,14 @@
-"""Let the type of a fake tensor be `torch.Tensor` in host code.
+"""Let types of fake tensors and symbols be `torch.Tensor` and `int` in host code.
 
-Host code compares types, names them and looks them up. A fake tensor is of a subclass, which none of that expects.
+Host code compares types, names them and looks them up. A fake tensor is of a subclass, and a symbolic integer is none to
+Python, which none of that expects.
 """
 
 from __future__ import annotations
 
+import abc
 import builtins
+import functools
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -60,15 +63,43 @@ class _OfRealType(torch.Tensor):
         set_class(self, kind)
 
 
+NUMBERS: dict[Any, Any] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+CHECKS = ("<frozen abc>", abc.__file__, functools.__file__)
+"""Files of Python that look at the type of a number for host code."""
+
+
+def _attribute(number: Any, name: str) -> Any:
+    """Return an attribute of a symbolic number; its `__class__` decides `isinstance`.
+
+    What a number of Python has, and a symbol has not, is that of its value, which is a guard.
+    """
+    symbolic = plain(number)
+    if name != "__class__":
+        if not hasattr(symbolic, name) and hasattr(NUMBERS[symbolic], name) and not is_library(_asking()):
+            return getattr(NUMBERS[symbolic](number), name)
+        return object.__getattribute__(number, name)
+    return symbolic if is_library(_asking()) else NUMBERS[symbolic]
+
+
+def _asking() -> str:
+    """Return the file of the code that reads an attribute."""
+    caller: Any = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+    while caller.f_back is not None and caller.f_code.co_filename in CHECKS:
+        caller = caller.f_back
+    return caller.f_code.co_filename
+
+
 @contextmanager
 def real_types() -> Generator[None]:
-    """Give host code inside the block the types of real tensors."""
+    """Give host code inside the block the types of real tensors and numbers."""
     fake: Any = FakeTensor
     bases = fake.__bases__
     with Patches() as patches:
         for module in host_modules():
             if "type" not in vars(module):
                 patches.set(module, "type", _HostType)
+        for kind in NUMBERS:
+            patches.set(kind, "__getattribute__", _attribute)
         try:
             fake.__bases__ = (_OfRealType,)
             yield

@@ -59,10 +59,13 @@ def symbolic_builtins(executed: Mapping[CodeType, dict[str, Any]]) -> Generator[
 
 
 def _number_types(executed: Mapping[CodeType, dict[str, Any]]) -> Iterable[tuple[Any, str]]:
-    """Yield modules of host code, with the number types that they have from Python."""
+    """Yield modules of host code, with the number types that they have from Python.
+
+    Code that a library generates (as a dataclass of torch) has no file of its own, and is none of them.
+    """
     for path, names in {code.co_filename: names for code, names in executed.items()}.items():
         module = sys.modules.get(str(names.get("__name__")))
-        if module is not None and vars(module) is names:
+        if module is not None and vars(module) is names and names.get("__file__") == path:
             yield from ((module, name) for name in replaceable_types(path) if name not in names)
 
 

@@ -68,6 +68,8 @@ def type_in_host_code(kind: Any, names: dict[str, Any]) -> Any:
 
     Other types are returned as they are.
     """
+    if kind is torch.SymBool:
+        return bool
     name = _STANDS_FOR.get(kind)
     if name is None:
         return kind

@@ -34,7 +34,8 @@ from ioaware.targets.loading import is_library
 
 SYMINT_FILES = (
     __file__,
-    "capture/data_reads.py",
+    "symints/number_types.py",
+    *("capture/data_reads.py", "capture/symbolic_builtins.py", "capture/real_types.py"),
     "torch/__init__.py",
     "fx/experimental/sym_node.py",
     "symbolic_shapes.py",

@@ -7,6 +7,7 @@ import operator
 
 import pytest
 
+from ioaware.capture import symbolic_builtins
 from ioaware.derivation.derive import derive
 from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
@@ -17,6 +18,7 @@ from ioaware.tracing.trace import trace
 from tests.support import SUPPORT
 
 TARGETS = SUPPORT / "targets/number_targets.py"
+TYPE_TARGETS = SUPPORT / "targets/number_type_targets.py"
 
 
 def derived(target: Target) -> Derived:
@@ -73,9 +75,46 @@ def test_types_are_restored() -> None:
 
 
 def test_a_type_that_a_module_needs_is_left() -> None:
-    path = SUPPORT / "targets/number_type_targets.py"
-    assert replaceable_types(str(path)) == ()
+    assert replaceable_types(str(TYPE_TARGETS)) == ()
     assert replaceable_types(str(TARGETS)) == ("int", "float")
-    result = derived(load_target(f"{path}:of_integers"))
+    result = derived(load_target(f"{TYPE_TARGETS}:of_integers"))
     assert result.exact
     assert any("specialised" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(("name", "formula"), [("by_dispatch", "4*n + 4"), ("by_pattern", "4*n"), ("by_abstract_type", "4*n")])
+def test_a_symbol_is_an_integer_in_any_module(name: str, formula: str) -> None:
+    result = derived(load_target(f"{TYPE_TARGETS}:{name}"))
+    assert result.requested
+    assert result.requested.read_formula == formula
+
+
+def test_a_check_of_the_type_leads_to_the_branch_behind_it() -> None:
+    """It replaced the size by 5, in the same branch as 1,000, and needed no condition."""
+    result = derived(load_target(f"{TYPE_TARGETS}:branch_on_a_checked_size"))
+    assert result.requested
+    assert result.requested.read_bytes == 40
+    with pytest.raises(UsageError, match="do not hold at n=2000"):
+        result.evaluate(n=2000)
+
+
+def test_an_attribute_that_symbols_lack_is_that_of_the_value() -> None:
+    result = derived(load_target(f"{TYPE_TARGETS}:by_an_attribute"))
+    assert result.requested
+    assert result.requested.read_bytes == 40
+    with pytest.raises(UsageError):
+        result.evaluate(n=2000)
+
+
+def test_modules_of_torch_keep_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Methods of their dataclasses run, and are in no file."""
+    replaced: list[str] = []
+
+    def files(path: str) -> tuple[str, ...]:
+        replaced.append(path)
+        return replaceable_types(path)
+
+    monkeypatch.setattr(symbolic_builtins, "replaceable_types", files)
+    derived(load_target(f"{TARGETS}:whole_elements"))
+    assert str(TARGETS) in replaced
+    assert not any(path.startswith("<") or "/torch/" in path for path in replaced)
