@@ -87,6 +87,8 @@ class Advice:
     ranked: tuple[Choice, ...]
     rejected: tuple[Rejected, ...]
     notes: tuple[str, ...]
+    untried: int = 0
+    """Choices that were not tried, as the time was over."""
 
     @property
     def best(self) -> Choice:
@@ -107,6 +109,7 @@ class Advice:
             "machine": self.machine,
             "ranked": [one.to_dict() for one in self.ranked],
             "rejected": [one.to_dict() for one in self.rejected],
+            "untried": self.untried,
             "notes": list(self.notes),
         }
 

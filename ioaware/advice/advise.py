@@ -84,7 +84,8 @@ def advise(
         notes.append(f"{found.untried} more choices were not tried: {seconds:g} s were over. A better one may be among them")
     if found.orders_untried:
         notes.append(f"program orders were not tried: {seconds:g} s were over")
-    return Advice(target.name, dict(params), machine.name, tuple(rank(found.fitting)), tuple(found.rejected), tuple(notes))
+    ranked, rejected = tuple(rank(found.fitting)), tuple(found.rejected)
+    return Advice(target.name, dict(params), machine.name, ranked, rejected, tuple(notes), found.untried)
 
 
 class _Search:
@@ -175,7 +176,7 @@ class _Search:
 
         None, and its reason among the rejected, where it cannot run.
         """
-        self._on_start(f"{self._place}{_text(one.change) or one.target}")
+        self._on_start(f"{self._place}{'as it is now' if one.current else _text(one.change)}")
         target = load_target(one.target)
         names = {param.name for param in target.params}
         params = {name: value for name, value in one.params.items() if name in names or ":" in one.target}

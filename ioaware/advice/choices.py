@@ -100,19 +100,21 @@ def _once(candidates: Sequence[Candidate]) -> list[Candidate]:
 def configuration_candidates(target: str, params: Params, launches: Sequence[CapturedLaunch]) -> list[Candidate]:
     """Return what the target does now, then each other configuration of each kernel.
 
-    The other kernels stay as they are.
+    The other kernels stay as they are. Kernels take turns, so that all have some tried where the time is short.
     """
     now: dict[str, ParamValue] = {}
-    found: list[Candidate] = []
+    found: list[list[Candidate]] = []
     for launch in _by_kernel(launches):
         known = {tuple(sorted(one.items())): one for one in launch.alternatives}
+        found.append([])
         for values in known.values():
             change = {f"{launch.name}:{name}": value for name, value in values.items()}
             if values == launch.configuration:
                 now |= change
             else:
-                found.append(Candidate(target, params, change, change))
-    return [Candidate(target, params, {}, now, current=True), *found]
+                found[-1].append(Candidate(target, params, change, change))
+    in_turns = [one for each in itertools.zip_longest(*found) for one in each if one is not None]
+    return [Candidate(target, params, {}, now, current=True), *in_turns]
 
 
 def fewest_requested_first(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -13,12 +13,14 @@ import pytest
 import ioaware
 from ioaware.advice import choices
 from ioaware.advice.advice_result import Choice, rank
+from ioaware.capture.capture import capture
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
 from ioaware.errors import UsageError
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.machine.time_bound import TimeBound
 from ioaware.result import Traffic
+from ioaware.targets.target import load_target
 from tests.support import SUPPORT
 
 MATMUL = """
@@ -245,12 +247,26 @@ def _now() -> dict[str, int]:
     return {"BLOCK": 256, "num_warps": 4, "num_stages": 3}
 
 
-def test_no_choice_is_begun_when_the_time_is_over(tmp_path: Path) -> None:
+def test_no_choice_is_begun_when_the_time_is_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "two.py"
     path.write_text(TWO_KERNELS)
     found = ioaware.advise(f"{path}:twice", seconds=0)
     assert [one.current for one in found.ranked] == [True]
     assert found.notes[-1] == "2 more choices were not tried: 0 s were over. A better one may be among them"
+    assert found.untried == 2
+    assert run(["advise", f"{path}:twice", "--for", "0"], settings=Settings()) == 0
+    shown = capsys.readouterr()
+    assert "Keep what it does now: no choice that was tried is predicted to move fewer bytes." in shown.out
+    assert "halved:BLOCK" not in shown.out
+    assert shown.err.splitlines() == ["1 of 3: as it is now"]
+
+
+def test_kernels_take_turns(tmp_path: Path) -> None:
+    path = tmp_path / "two.py"
+    path.write_text(TWO_KERNELS.replace("(256, 128)", "(256, 128, 64)"))
+    target = load_target(f"{path}:twice")
+    found = choices.configuration_candidates(target.name, {}, capture(target, {}).launches)
+    assert [next(iter(one.change)) for one in found[1:]] == ["doubled:BLOCK", "halved:BLOCK"] * 2
 
 
 def test_choices_of_a_case_that_request_least_come_first() -> None:

@@ -60,10 +60,11 @@ def advice_text(result: Advice) -> Iterator[RenderableType]:
 def _differing(changes: Sequence[Mapping[str, object]]) -> list[str]:
     """Return the names whose values differ between choices, in order.
 
-    All names where none differs.
+    All names where none differs, unless they are of several kernels.
     """
     names = list(dict.fromkeys(name for change in changes for name in change))
-    return [name for name in names if len({str(change.get(name)) for change in changes}) > 1] or names
+    differing = [name for name in names if len({str(change.get(name)) for change in changes}) > 1]
+    return differing or (names if len({name.rpartition(":")[0] for name in names}) == 1 else [])
 
 
 def _headers(names: Sequence[str]) -> list[str]:
@@ -96,7 +97,9 @@ def _verdict(result: Advice) -> str:
     """Return what the best choice saves against the current one, and what it costs."""
     best, now = result.best, result.current
     if best.current:
-        return "Keep what it does now: no choice is predicted to move fewer bytes."
+        return (
+            f"Keep what it does now: no choice {'that was tried ' if result.untried else ''}is predicted to move fewer bytes."
+        )
     if now is None:
         return f"Best: {_spelt(best.change)}. What it does now does not fit."
     changed = {name: value for name, value in best.change.items() if now.change.get(name) != value} or best.change
