@@ -70,6 +70,13 @@ def test_small_programs(seed: int, tmp_path: Path) -> None:
     assert not verdict.bug, verdict.why
 
 
+@pytest.mark.parametrize("seed", range(940001, 940007))
+def test_programs_as_libraries_write_them(seed: int, tmp_path: Path) -> None:
+    verdict = check_program(program(seed, small=True, library=True), tmp_path, f"library{seed}", points=4, seed=seed)
+    assert not verdict.bug, verdict.why
+    assert verdict.outcome != "invalid", verdict.why
+
+
 @pytest.mark.parametrize("seed", MORE)
 def test_programs(seed: int, tmp_path: Path) -> None:
     verdict = check_program(program(seed), tmp_path, f"program{seed}", seed=seed)

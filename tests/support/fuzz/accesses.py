@@ -9,13 +9,15 @@ from collections.abc import Callable
 from random import Random
 
 from tests.support.fuzz.expressions import Scope
+from tests.support.fuzz.library_idioms import LibraryIdioms
 
 
 class Accesses:
     """Writer of accesses as lines of a kernel. No two have the same address."""
 
-    def __init__(self, rng: Random, scope: Scope, line: Callable[[str], None], *, data: bool) -> None:
+    def __init__(self, rng: Random, scope: Scope, line: Callable[[str], None], *, data: bool, library: bool = False) -> None:
         self.rng, self.scope, self.line, self.data = rng, scope, line, data
+        self.library = LibraryIdioms(rng, scope, line, self.access, self.place) if library else None
         self._count = 0
 
     def tensor(self) -> str:
@@ -23,6 +25,9 @@ class Accesses:
 
     def any(self) -> None:
         """Write one access of a random kind."""
+        if self.library and self.rng.random() < 0.4:
+            self.library.any()
+            return
         kinds = (
             self.row,
             self.tile,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from random import Random
 
 from tests.support.fuzz.kernels import Kernel
+from tests.support.fuzz.library_idioms import HELPERS
 
 HEAD = """import torch
 import triton
@@ -19,17 +20,21 @@ import triton.language as tl
 """
 
 
-def program(seed: int, *, data: bool = False, small: bool = False) -> str:
+def program(seed: int, *, data: bool = False, small: bool = False, library: bool = False) -> str:
     """Return the text of a module with kernels and `host(n, m, k, device)`.
 
-    `host(n, m, k, device)` launches them.
+    `host(n, m, k, device)` launches them. `library` adds what kernels of libraries use beside loops and masks.
     """
     rng = Random(seed)
-    kernels = [Kernel(rng, f"kernel{at}", data=data, small=small) for at in range(rng.choice((1, 1, 1, 1, 2)))]
-    return HEAD + "\n\n".join([*_helpers(), *(_kernel(rng, kernel) for kernel in kernels), _host(rng, kernels)]) + "\n"
+    kernels = [Kernel(rng, f"kernel{at}", data=data, small=small, library=library) for at in range(rng.choice((1, 1, 1, 1, 2)))]
+    return (
+        HEAD
+        + "\n\n".join([*_helpers(library=library), *(_kernel(rng, kernel) for kernel in kernels), _host(rng, kernels)])
+        + "\n"
+    )
 
 
-def _helpers() -> list[str]:
+def _helpers(*, library: bool) -> list[str]:
     text = """@triton.jit
 def first(a, b, B: tl.constexpr):
     if a > b:
@@ -53,16 +58,21 @@ def put(x, at, low, high):
     for i in range(low, high):
         tl.store(x + at + i * 3, 1.0)
 """
-    return [text]
+    return [text, HELPERS] if library else [text]
 
 
 def _kernel(rng: Random, kernel: Kernel) -> str:
-    idx = "idx, " if kernel.data else ""
+    idx = _integers(kernel)
     return (
         f"@triton.jit\ndef {kernel.name}(x, y, out, {idx}n, m, k, s, B: tl.constexpr, C: tl.constexpr):\n"
         + "\n".join(kernel.lines)
         + "\n"
     )
+
+
+def _integers(kernel: Kernel) -> str:
+    """Return the arguments of a kernel that are tensors of integers."""
+    return ("idx, " if kernel.data else "") + ("lock, " if kernel.library else "")
 
 
 DTYPES = ("float32", "float32", "float16", "float64", "bfloat16", "int8", "float8_e4m3fn")
@@ -85,13 +95,15 @@ def _host(rng: Random, kernels: Sequence[Kernel]) -> str:
     lines.append("    out = torch.empty(64 * n * m, device=device)")
     if any(kernel.data for kernel in kernels):
         lines.append("    idx = torch.empty(64 * n * m, device=device, dtype=torch.int32)")
+    if any(kernel.library for kernel in kernels):
+        lines.append("    lock = torch.empty(64 * n * m + 4096, device=device, dtype=torch.int32)")
     for kernel in kernels:
         block, c = rng.choice((8, 16, 16, 32)), rng.choice((2, 3, 4, 8))
         if rng.random() < 0.3:
             lines.append("    grid = lambda meta: " + _grid(rng, kernel.axes, "meta['B']", "meta['C']"))
         else:
             lines.append("    grid = " + _grid(rng, kernel.axes, str(block), str(c)))
-        idx = "idx, " if kernel.data else ""
+        idx = _integers(kernel)
         stride = "z.stride(0)" if "s" in kernel.scope.names else "1"
         lines.append(f"    {kernel.name}[grid](x, y, out, {idx}n, m, k, {stride}, B={block}, C={c})")
     lines.append("    return out")

@@ -18,13 +18,13 @@ from tests.support.fuzz.expressions import Scope
 class Kernel:
     """Writer of one kernel. `lines` is its text."""
 
-    def __init__(self, rng: Random, name: str, *, data: bool, small: bool) -> None:
-        self.rng, self.name, self.data = rng, name, data
+    def __init__(self, rng: Random, name: str, *, data: bool, small: bool, library: bool = False) -> None:
+        self.rng, self.name, self.data, self.library = rng, name, data, library
         self.axes = rng.choice((1, 1, 1, 2, 2, 3))
         self.lines: list[str] = []
         self.indent = 1
         self.scope = Scope(rng, ["n", "m", "k"] if rng.random() < 0.7 else ["n", "m", "k", "s"])
-        self.accesses = Accesses(rng, self.scope, self.line, data=data)
+        self.accesses = Accesses(rng, self.scope, self.line, data=data, library=library)
         self.most_depth = 2 if small else 3
         self.left = rng.randint(1, 2) if small else rng.randint(2, 7)
         """Number of statements still to write."""

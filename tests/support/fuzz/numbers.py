@@ -32,6 +32,10 @@ class Number:
     def to(self, dtype: type) -> Number:
         return Number(self.data.astype(dtype))
 
+    @property
+    def T(self) -> Number:
+        return Number(self.data.T)
+
     def __invert__(self) -> Number:
         return Number(~self.data)
 

@@ -18,6 +18,7 @@ import numpy as np
 from triton.runtime.jit import JITFunction
 
 from tests.support.fuzz.numbers import Number, Pointer, number
+from tests.support.fuzz.tensor_functions import tensor_functions
 
 SECTOR_BYTES = 32
 MAX_ACCESSES = 2500
@@ -105,6 +106,9 @@ def language(tally: Tally, program: Sequence[int], grid: Sequence[int]) -> Simpl
     def atomic_add(pointer: Pointer, value: Any, mask: Any = None) -> Number:
         return tally.loaded(pointer, tally.count("atomic", pointer, mask))
 
+    def atomic_cas(pointer: Pointer, compare: Any, value: Any) -> Number:
+        return atomic_add(pointer, value)
+
     def dot(a: Number, b: Number) -> Number:
         tally.flops += 2 * a.data.shape[0] * a.data.shape[1] * b.data.shape[1]
         return Number(np.zeros((a.data.shape[0], b.data.shape[1])))
@@ -148,6 +152,7 @@ def language(tally: Tally, program: Sequence[int], grid: Sequence[int]) -> Simpl
         make_tensor_descriptor=descriptor, multiple_of=lambda value, by: value, assume=lambda truth: None,
         float32=float, float16=float, int8=np.int8, uint32=np.uint32, int32=np.int64, int64=np.int64,
         abs=lambda value: Number(np.abs(number(value).data)), constexpr=None,
+        **tensor_functions(), atomic_cas=atomic_cas,
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Statistics of the outcomes of random programs, also after an interrupt.
 
-`python -m tests.support.fuzz.run FIRST_SEED PROGRAMS [small] [data] [times]`
+`python -m tests.support.fuzz.run FIRST_SEED PROGRAMS [small] [data] [library] [times]`
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from tests.support.fuzz.grammar import program
 def main() -> None:
     first, programs = int(sys.argv[1]), int(sys.argv[2])
     data, small = "data" in sys.argv[3:], "small" in sys.argv[3:]
+    library = "library" in sys.argv[3:]
     outcomes: Counter[str] = Counter()
     sectors: Counter[str] = Counter()
     why: Counter[str] = Counter()
     with TemporaryDirectory() as directory, suppress(KeyboardInterrupt):
         for seed in range(first, first + programs):
-            text = program(seed, data=data, small=small)
+            text = program(seed, data=data, small=small, library=library)
             started = time.process_time()
             verdict = check_program(text, Path(directory), f"program{seed}", seed=seed)
             outcomes[verdict.outcome] += 1
