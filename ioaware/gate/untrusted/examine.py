@@ -36,6 +36,7 @@ OUTPUT_RULES: tuple[Rule, ...] = (
     output_rules.unread_input,
     output_rules.changed_input,
     output_rules.aliased_output,
+    output_rules.deferred_output,
     host_rules.hidden_failure,
 )
 """Rules that need every trial."""

@@ -81,6 +81,13 @@ def aliased_output(evidence: Evidence) -> Iterator[Finding]:
             yield Finding("aliased_output", Outcome.SUSPECT, "an output has the memory of this input", name)
 
 
+def deferred_output(evidence: Evidence) -> Iterator[Finding]:
+    """Find an output that may compute when it is used, after the timer stops."""
+    for name in dict.fromkeys(evidence.trials.repeated[0].subclasses):
+        what = "an output is a subclass of a tensor, whose methods may compute after the call"
+        yield Finding("deferred_output", Outcome.SUSPECT, what, name)
+
+
 def constant_output(evidence: Evidence) -> Iterator[Finding]:
     """Find an output that is the same for other inputs, where the reference's is not."""
     first, other = evidence.trials.fresh

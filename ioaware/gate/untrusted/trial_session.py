@@ -55,6 +55,9 @@ class LaunchFailedError(OutOfResources, CompilationError, RuntimeError):
         return "this launch fails, as part of a trial"
 
 
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+
 @dataclass(frozen=True)
 class Call:
     """What one call did.
@@ -73,6 +76,8 @@ class Call:
     events: HostEvents
     same_memory: bool
     """Whether an output has the memory of an earlier call's output."""
+    subclasses: tuple[str, ...] = ()
+    """Names of the outputs' types that are subclasses of a tensor."""
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -118,7 +123,9 @@ class Session:
             thread.join(THREAD_S)
         changed = [not same_bits(old, new) for old, new in zip(before, self.inputs, strict=True)]
         written = [tensor for tensor, name in zip(self.inputs, self.names, strict=True) if name in self.writable]
-        returned = tensors(outcome)
+        subclasses = tuple(type(tensor).__name__ for tensor in tensors(outcome) if type(tensor) not in PLAIN_TENSORS)
+        with torch._C.DisableTorchFunctionSubclass():  # pyright: ignore[reportPrivateUsage]
+            returned = [tensor.as_subclass(torch.Tensor) for tensor in tensors(outcome)]
         outputs = [*returned, *(tensor for tensor in written if not _shares(tensor, returned))]
         same_memory = any(_shares(tensor, self._outputs) for tensor in returned if not _shares(tensor, self.inputs))
         self._outputs += returned
@@ -130,6 +137,7 @@ class Session:
             unread=tuple(self.tracer.coverage.unread(tensor) for tensor in self.inputs),
             events=self.order.events,
             same_memory=same_memory,
+            subclasses=subclasses,
         )
 
     def _modes(self) -> Iterator[Any]:

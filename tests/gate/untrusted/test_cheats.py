@@ -30,6 +30,7 @@ ONE_PER_RULE: dict[str, tuple[str, Outcome]] = {
     "half_precision": ("wrong_output", REFUSED),
     "overwrites_its_input": ("changed_input", REFUSED),
     "view_of_its_input": ("aliased_output", SUSPECT),
+    "computes_when_used": ("deferred_output", SUSPECT),
     "on_another_stream": ("other_stream", REFUSED),
     "in_a_thread": ("background_thread", REFUSED),
     "patches_events": ("replaced_function", REFUSED),
