@@ -5,6 +5,8 @@ Where data decide much of them, it knows their range alone.
 
 from __future__ import annotations
 
+import re
+
 from ioaware.result import Traffic
 from ioaware.simulation.simulation_result import Simulated
 
@@ -15,6 +17,8 @@ DATA_DECIDE = 1.1
 
 Their number leaves those accesses out.
 """
+RANGE = re.compile("HBM (reads|writes) are uncertain: ")
+"""How a simulation's note of a range begins."""
 
 
 def bounds_alone(low: int, high: int | None, *, data_dependent: bool = False) -> bool:
@@ -36,6 +40,15 @@ def hbm_range(simulated: Simulated) -> tuple[int, int | None]:
         least = (simulated.hbm and simulated.hbm.total_bytes) or low
         high = max(low, least, min(high, requested.moved_bytes or high))
     return low, high
+
+
+def shown_notes(simulated: Simulated) -> tuple[str, ...]:
+    """Return the simulation's notes, with `hbm_range` in place of wider ranges."""
+    (_, reads), (_, writes), (low, high) = simulated.read_range, simulated.write_range, hbm_range(simulated)
+    if high is None or reads is None or writes is None or high >= reads + writes:
+        return tuple(simulated.notes)
+    kept = (note for note in simulated.notes if not RANGE.match(note))
+    return (*kept, f"HBM bytes are uncertain: {low:,} to {high:,}; no more than every requested sector passes")
 
 
 def known_hbm(simulated: Simulated | None) -> Traffic | None:

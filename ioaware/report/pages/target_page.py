@@ -15,6 +15,7 @@ from ioaware.report.pages.document import Document
 from ioaware.report.pages.figure_set import figures_of
 from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.formula_rows import formula_tables
+from ioaware.report.pages.known_hbm import shown_notes
 from ioaware.report.pages.source_rows import hot_rows, source_sections
 from ioaware.report.table_cells import TIME_COLUMNS, cell, columns, time_cells
 from ioaware.result import Params
@@ -268,7 +269,7 @@ def _notes(found: Findings) -> Iterator[str]:
         if one.origin == "triton"
         for note in one.notes
     ]
-    simulated = (*found.simulated.notes, *_closed_forms(found.simulated)) if found.simulated else ()
+    simulated = (*shown_notes(found.simulated), *_closed_forms(found.simulated)) if found.simulated else ()
     refused = (f"not simulated: {found.why_not_simulated}",) if found.why_not_simulated else ()
     left_out = [
         f"values of {one.span.name} left out ({len(one.left_out)}): {FOLDERS.sub('', one.why)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ioaware.report.pages.known_hbm import bounds_alone, hbm_range, known_hbm
+from ioaware.report.pages.known_hbm import bounds_alone, hbm_range, known_hbm, shown_notes
 from ioaware.result import Traffic
 from ioaware.simulation.simulation_result import LaunchSimulation, Simulated
 
@@ -35,3 +35,14 @@ def test_bytes_that_data_decide_are_no_number() -> None:
     assert known_hbm(FOUND) == Traffic(1000, 0)
     assert known_hbm(replace(FOUND, simulations=(replace(LAUNCH, data_dependent=("x",)),))) is None
     assert known_hbm(None) is None
+
+
+def test_notes_have_the_range_that_is_drawn() -> None:
+    wide = "HBM reads are uncertain: 1,000 to 4,000 bytes over the possible capacities and skews"
+    one = replace(FOUND, notes=("another", wide))
+    assert shown_notes(one) == (
+        "another",
+        "HBM bytes are uncertain: 1,000 to 2,048; no more than every requested sector passes",
+    )
+    assert shown_notes(replace(one, requested=Traffic(2000, 0))) == ("another", wide)
+    assert shown_notes(replace(one, read_range=(1000, None))) == ("another", wide)

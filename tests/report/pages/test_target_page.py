@@ -34,6 +34,7 @@ from ioaware.report.pages.over import Span, curve
 from ioaware.report.pages.shared_lines import SharedBytes, SharedLines
 from ioaware.report.pages.target_page import target_page
 from ioaware.result import Launch, Result, Traffic
+from ioaware.simulation.simulation_result import Simulated
 from tests.support.hostile_texts import PAYLOADS, RAW_NEVER, Structure
 from tests.support.page_data import page_data
 
@@ -245,3 +246,14 @@ def test_hot_lines_stand_without_their_indentation() -> None:
     page = render(target_page(findings(["a", "b", "c", "        deep(a)", "d"]), with_text=True))
     hot, source = (page.split(f'id="{name}"')[1].split("</section>")[0] for name in ("hot", "source"))
     assert ("<code>deep(a)</code>" in hot, "<code>        deep(a)</code>" in source) == (True, True)
+
+
+def test_the_notes_are_those_of_the_drawn_range() -> None:
+    wide = "HBM reads are uncertain: 0 to 9,999 bytes over the possible capacities and skews"
+    seen = Simulated(
+        "simulate", "k", {}, requested=Traffic(64, 0, read_sector_bytes=64, write_sector_bytes=0), hbm=Traffic(64, 0),
+        notes=(wide,), read_range=(0, 9999), write_range=(0, 0),
+    )  # fmt: skip
+    page = render(target_page(findings(["k", "b"], simulated=seen)))
+    assert "HBM bytes are uncertain: 0 to 64;" in page
+    assert wide not in page
