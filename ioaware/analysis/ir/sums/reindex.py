@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from ioaware.analysis.ir.algebra.constructors import floor_div, least, substitute
-from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Floor, Poly, Symbol, parts, poly
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Floor, Poly, Sum, Symbol, parts, poly
 from ioaware.analysis.ir.algebra.prover import nonnegative, positive
 
 
@@ -105,10 +105,14 @@ def join_pairs(body: Poly, indices: Sequence[Symbol], sizes: Sequence[Poly]) -> 
 
 
 def floors(value: Poly) -> list[Floor]:
-    """Return every floor inside, inner ones first."""
+    """Return every floor inside, inner ones first.
+
+    Those with the index of a sum inside are left out: outside of that sum they mean nothing.
+    """
     found: list[Floor] = []
     for atom in value.atoms:
-        found += [floor for part in parts(atom) for floor in floors(part)]
+        inside = [floor for part in parts(atom) for floor in floors(part)]
+        found += [floor for floor in inside if not isinstance(atom, Sum) or atom.index.key not in floor.free]
         if isinstance(atom, Floor):
             found.append(atom)
     return found

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from ioaware.analysis.formulas.evaluate import compile_expression, evaluate
 from ioaware.analysis.formulas.printing import show
 from ioaware.analysis.ir.algebra.constructors import floor_div, greatest, least, mod
-from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Symbol, poly
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, Sum, Symbol, poly
 from ioaware.analysis.ir.algebra.simplify import simplify
 from ioaware.analysis.ir.algebra.sympy_bridge import to_sympy
 from ioaware.analysis.ir.loops.access_totals import Programs
+from ioaware.analysis.ir.sums.reindex import rotate
 from ioaware.analysis.ir.sums.summation import has_sum, sum_over
 
 M, N = poly(Symbol("M", ONE)), poly(Symbol("N", ONE))
@@ -173,3 +174,11 @@ def test_adjacent_clips_are_merged(after: int, sizes: tuple[int, int], slope: in
         x = m + slope * n + constant
         expected = max(0, min(sizes[0], x)) + max(0, min(sizes[1], x - sizes[0] - after))
         assert evaluate(to_sympy(simplify(both)), {"M": m, "N": n}) == expected
+
+
+def test_the_index_of_a_sum_inside_does_not_leave_it() -> None:
+    program, lane = Symbol("program", ZERO), Symbol("lane", ZERO)
+    inner = Sum(mod(poly(program) + poly(lane), N), lane, ZERO, poly(16))
+    body = poly(inner) + mod(poly(program), N)
+    turned = rotate(body, program, ZERO, N)
+    assert turned is None or lane.key not in turned[0].free
