@@ -321,14 +321,21 @@ def symbolic_hash(value: Any) -> int:
     """
     if value.node.is_nested_int():
         return hash(value.node.nested_int())
-    decider: Symbols = value.node.shape_env.decider
+    decider = _decider(value)
+    if decider is None:
+        raise TypeError("unhashable type: non-nested SymInt")
     return decider.key(_expr_of(value))
 
 
 def symbolic_text(value: Any, form: str = "") -> str:
     """Return the text of a symbolic number, which torch shows by its symbols."""
-    decider: Symbols = value.node.shape_env.decider
-    return decider.text(_expr_of(value), form)
+    decider = _decider(value)
+    return format(str(_expr_of(value)), form) if decider is None else decider.text(_expr_of(value), form)
+
+
+def _decider(value: Any) -> Symbols | None:
+    """Return what decides about a symbolic number; None for one of torch's compiler."""
+    return getattr(value.node.shape_env, "decider", None)
 
 
 def bit_length(value: Any) -> Any:

@@ -49,7 +49,8 @@ def executed_code(is_library: Callable[[str], bool]) -> Generator[dict[CodeType,
 
     def note(frame: FrameType, _event: str, _argument: Any) -> None:
         code = frame.f_code
-        if code not in codes and not is_library(code.co_filename):
+        is_module = "__name__" in frame.f_globals  # other variables of `exec` may hold tensors, which autograd would then copy
+        if code not in codes and is_module and not is_library(code.co_filename):
             codes[code] = frame.f_globals
 
     if sys.gettrace() is not None:

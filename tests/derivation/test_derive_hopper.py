@@ -86,13 +86,14 @@ def test_every_formula_equals_enumeration(name: str, deterministic: bool) -> Non
 def test_the_forward_formula_has_the_form_of_the_theory() -> None:
     """Q once, and K and V up to the last row of each row block.
 
-    This is 2 d e (sum of min(128 (b + 1), N)) with e = 2, d = 128.
+    This is 2 d e (sum of min(128 (b + 1), N)) with e = 2.
     """
     found = capture_target("hopper")
     kernel = derive_launch(found, launches(found)[0])
     blocks = "ceil(seq_len/128)"
-    assert str(kernel.read_bytes) == f"768*heads*seq_len + 32768*heads*{blocks}**2 - 32768*heads*{blocks}"
-    assert str(kernel.write_bytes) == "260*heads*seq_len"
+    square = f"256*head_dim*heads*{blocks}**2 - 256*head_dim*heads*{blocks}"
+    assert str(kernel.read_bytes) == f"6*head_dim*heads*seq_len + {square}"
+    assert str(kernel.write_bytes) == "2*head_dim*heads*seq_len + 4*heads*seq_len"
     assert str(kernel.flops) == f"4194304*heads*{blocks}**2 + 3145728*heads*{blocks}"
 
 

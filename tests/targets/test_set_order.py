@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 from torch import Tensor
@@ -27,3 +29,19 @@ def test_a_module_runs_while_code_is_collected(compiled: bool) -> None:
     with executed_code(is_library) as codes:
         assert run(torch.ones(4, 8)).shape == (4, 2, 2)
     assert not lines_in_set_order(codes)
+
+
+def test_variables_of_exec_are_not_kept() -> None:
+    """A tensor that something else holds is copied by autograd, a launch more."""
+
+    class Held:
+        pass
+
+    held = Held()
+    alive = weakref.ref(held)
+    with executed_code(lambda _: False) as codes:
+        exec("n + 1", {"n": 1, "held": held})  # noqa: S102
+        (lambda: None)()
+        del held
+        assert alive() is None
+    assert "<lambda>" in {code.co_name for code in codes}

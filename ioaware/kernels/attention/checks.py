@@ -36,14 +36,13 @@ def check_attention(
 
     Raises UsageError for tensors that no attention kernel takes.
     """
-    shapes = f"q {_text(q.shape)}, k {_text(k.shape)}, v {_text(v.shape)}"
     layout = "Give q as [batch, heads, seq_len, head_dim], k and v as [batch, heads, kv_len, head_dim]."
     if not q.dim() == k.dim() == v.dim() == 4:
-        raise UsageError(f"{kernel}: attention takes tensors of four dimensions, not {shapes}", layout)
+        raise UsageError(f"{kernel}: attention takes tensors of four dimensions, not {_shapes(q, k, v)}", layout)
     if k.shape != v.shape or q.shape[:2] != k.shape[:2] or q.shape[3] != k.shape[3]:
-        raise UsageError(f"{kernel}: the shapes do not match, {shapes}", layout)
+        raise UsageError(f"{kernel}: the shapes do not match, {_shapes(q, k, v)}", layout)
     if any(size < 1 for size in (*q.shape, *k.shape)):
-        raise UsageError(f"{kernel}: an empty dimension in {shapes}", "Every dimension must be at least 1.")
+        raise UsageError(f"{kernel}: an empty dimension in {_shapes(q, k, v)}", "Every dimension must be at least 1.")
     batch, heads, seq_len, head_dim = q.shape
     if not HEAD_DIMS[0] <= head_dim <= HEAD_DIMS[-1]:
         raise UsageError(
@@ -72,8 +71,8 @@ def check_attention(
     return Shape(batch, heads, seq_len, k.shape[2], head_dim, 1 / math.sqrt(head_dim) if scale is None else float(scale))
 
 
-def _text(shape: torch.Size) -> str:
-    return str(list(shape))
+def _shapes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str:
+    return ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in (("q", q), ("k", k), ("v", v)))
 
 
 def _name(dtype: torch.dtype) -> str:
