@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import Literal
 
 from ioaware.errors import UsageError
@@ -60,6 +61,14 @@ class L2Model:
     source: str
     reach: float = 1.0
     deviation: float = 0.0
+
+    @property
+    def capacity_width(self) -> float:
+        """Share of the usable capacity by which the ends of a range differ from it.
+
+        Three points at 0 and at sqrt(3) deviations stand for a normal distribution (Gauss-Hermite quadrature).
+        """
+        return sqrt(3) * self.deviation or self.capacity_spread
 
 
 UNKNOWN_L2 = L2Model(1, 1.0, 0.25, 0.25, "only the size of this GPU's L2 is known: one partition is assumed")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf
 
 from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.machine.model import SECTOR_BYTES
+from ioaware.simulation.l1.l1_shape import LINE_BYTES
+from ioaware.simulation.l1.requested_reads import access_bytes
 from ioaware.simulation.launch_replay import DataDependentAccess, Replay
 from ioaware.simulation.planned_launch import PlannedLaunch
 from ioaware.simulation.sequence import LaunchTraffic
-from ioaware.simulation.simulation_result import LaunchSimulation, Range, SpilledBytes
+from ioaware.simulation.simulation_result import LaunchSimulation, SpilledBytes, TensorTraffic
 
 
 def launch_simulation(
@@ -20,15 +25,24 @@ def launch_simulation(
     reads: Sequence[int],
     writes: Sequence[int],
     derived: Derived,
+    capacity_bytes: float,
 ) -> LaunchSimulation:
-    """Return the launch's simulation with the ranges of its HBM bytes."""
-    read_range: Range = (min(reads), max(reads))
-    write_range: Range = (min(writes), max(writes))
-    for access in replayed.data_dependent:
-        read_range, write_range = _widen_ranges(one, access, derived, read_range, write_range)
+    """Return the launch's simulation with the ranges of its HBM bytes.
+
+    `capacity_bytes` is the least that the L2 can hold of what all SMs read. Least recently used lines
+    are replaced first. So a line is read again only after as many bytes have come in, and a small tensor a few times at most.
+    """
+    least, most = (min(reads), min(writes)), [max(reads), max(writes)]
+    unknown = {access: _most_bytes(one, access, derived) for access in replayed.data_dependent}
+    rounds = 1 + _lines_requested(one, unknown, derived) * LINE_BYTES / capacity_bytes
+    for access, bytes_ in unknown.items():
+        if access.kind != "write":
+            tensor_bytes = one.storage_bytes.get(access.tensor)
+            most[0] += bytes_ if tensor_bytes is None else int(min(bytes_, rounds * tensor_bytes))
+        if access.kind != "read":
+            most[1] += bytes_
     spills = _moved(replayed)
-    if spills and write_range[1] is not None:
-        write_range = write_range[0], write_range[1] + spills.unknown_bytes
+    most[1] += spills.unknown_bytes if spills else 0
     waves = int(replayed.programs.wave.max(initial=-1)) + 1
     return LaunchSimulation(
         one.at_once.programs,
@@ -36,8 +50,8 @@ def launch_simulation(
         one.at_once.limit,
         waves,
         simulated.tensors,
-        read_range,
-        write_range,
+        (least[0], most[0]),
+        (least[1], most[1]),
         simulated.left_dirty_bytes,
         one.warps,
         spills=spills,
@@ -56,25 +70,64 @@ def _moved(replayed: Replay) -> SpilledBytes | None:
     return SpilledBytes(*(programs * one for one in moved))
 
 
-def _widen_ranges(
-    one: PlannedLaunch, access: DataDependentAccess, derived: Derived, read: Range, write: Range
-) -> tuple[Range, Range]:
-    """Widen the ranges by a data-dependent access.
+def _most_bytes(one: PlannedLaunch, access: DataDependentAccess, derived: Derived) -> int:
+    """Return the bytes of every sector that a data-dependent access touches.
 
-    At least nothing of it is moved, at most every sector that it touches. Where data decide the sectors, each lane may touch
-    its own.
+    Where data decide the sectors, each lane may touch its own.
     """
     known, values = one.traffic.accesses[access.number], derived.values
     lanes = _requested_bytes(access, one, derived) // known.element_bytes
     most = lanes * max(SECTOR_BYTES, known.element_bytes)
-    sectors = known.sectors
-    if sectors is not None and known.sectors_exact and sectors.symbols <= values.keys():
-        most = min(most, SECTOR_BYTES * int(sectors.evaluate(values)))  # pyright: ignore[reportArgumentType]
-    if access.kind != "write":
-        read = (read[0], None if read[1] is None else read[1] + most)
-    if access.kind != "read":
-        write = (write[0], None if write[1] is None else write[1] + most)
-    return read, write
+    if known.sectors is not None and known.sectors_exact and known.sectors.symbols <= values.keys():
+        most = min(most, SECTOR_BYTES * int(known.sectors.evaluate(values)))  # pyright: ignore[reportArgumentType]
+    return most
+
+
+def _lines_requested(one: PlannedLaunch, most: Mapping[DataDependentAccess, int], derived: Derived) -> float:
+    """Return the most lines that a launch requests, each sector in a line of its own.
+
+    Infinite where data decide how many.
+    """
+    known = [access for number, access in enumerate(one.traffic.accesses) if number not in {each.number for each in most}]
+    sizes = [access_bytes(access, derived) for access in known]
+    return inf if None in sizes else (sum(one or 0 for one in sizes) + sum(most.values())) / SECTOR_BYTES
+
+
+def with_data_dependent(
+    one: PlannedLaunch, end: LaunchTraffic, replayed: Replay, derived: Derived, dirty_bytes: float, *, cold: bool
+) -> LaunchTraffic:
+    """Return a launch's traffic with what data-dependent accesses move.
+
+    Their addresses are not known. Each byte of a tensor is taken as moved once, or as many as are requested if those are fewer.
+    What the replay has moved of the tensor counts. `dirty_bytes` are what an L2 may hold unwritten; `cold` leaves them there.
+    """
+    asked: dict[tuple[str, str], int] = defaultdict(int)
+    for access in replayed.data_dependent:
+        if access.kind != "atomic" and access.tensor in one.storage_bytes:
+            bytes_ = access_bytes(one.traffic.accesses[access.number], derived) or 0
+            sectors = -(-access.run_bytes // SECTOR_BYTES)
+            asked[access.tensor, access.kind] += bytes_ * sectors * SECTOR_BYTES // access.run_bytes
+    for (tensor, kind), bytes_ in asked.items():
+        before = next((each for each in end.tensors if tensor in each.tensor.split("/")), None) or _untouched(tensor)
+        left_of_it = one.storage_bytes[tensor] - (before.distinct_bytes if kind == "read" else before.write_bytes)
+        moved = min(bytes_, max(0, left_of_it))
+        dirty = min(moved, max(0, round(dirty_bytes) - end.left_dirty_bytes)) if cold and kind == "write" else 0
+        read, written = (moved, 0) if kind == "read" else (0, moved - dirty)
+        after = replace(
+            before,
+            read_bytes=before.read_bytes + read,
+            distinct_bytes=before.distinct_bytes + read,
+            write_bytes=before.write_bytes + written,
+            left_dirty_bytes=before.left_dirty_bytes + dirty,
+        )
+        others = (each for each in end.tensors if each is not before)
+        totals = end.read_bytes + read, end.write_bytes + written, end.left_dirty_bytes + dirty
+        end = LaunchTraffic((*others, after), *totals)
+    return end
+
+
+def _untouched(tensor: str) -> TensorTraffic:
+    return TensorTraffic(tensor, 0, 0, 0, 0, {"wave": 0, "capacity": 0, "skew": 0}, 0, 0, None)
 
 
 def check_bounds(launches: Sequence[PlannedLaunch], replays: Sequence[Replay], derived: Derived) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ioaware.analysis.ir.accesses.access_log import Condition, Scope, Touch
+from ioaware.analysis.ir.accesses.values import lane_symbol
 from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.loops.access_totals import Programs, unknowns, upper_bound
 from ioaware.simulation.addresses.address_blocks import SPARE_LINES, Blocks, Rectangle, Taken, choose_blocks
@@ -49,12 +50,16 @@ MAX_AGED = 1 << 15
 
 @dataclass(frozen=True, slots=True)
 class DataDependentAccess:
-    """Access, by its number in the kernel, whose address or mask depends on data."""
+    """Access, by its number in the kernel, whose address or mask depends on data.
+
+    `run_bytes` lie side by side, wherever data put them.
+    """
 
     number: int
     tensor: str
     kind: str
     why: str
+    run_bytes: int
 
 
 @dataclass(frozen=True)
@@ -113,7 +118,7 @@ def replay(
     for number, touch in enumerate(touches):
         simple = _resolve_data_conditions(number, touch)
         if isinstance(simple, Touch) and touch.target.argument not in known:
-            simple = DataDependentAccess(number, touch.target.argument, touch.kind, "its memory is no argument of the kernel")
+            simple = _data_dependent(number, touch, "its memory is no argument of the kernel")
         if isinstance(simple, DataDependentAccess):
             data_dependent.append(simple)
         else:
@@ -160,8 +165,22 @@ def _resolve_data_conditions(number: int, touch: Touch) -> Touch | DataDependent
     data += unknowns(touch.target.offset)
     left = [*unknowns(mask), *(u for s in scopes if isinstance(s, Condition) for u in unknowns(s.truth))]
     if data or left:
-        return DataDependentAccess(number, touch.target.argument, touch.kind, str((data or left)[0].why))
+        return _data_dependent(number, touch, str((data or left)[0].why))
     return replace(touch, mask=mask, scopes=tuple(scopes))
+
+
+def _data_dependent(number: int, touch: Touch, why: str) -> DataDependentAccess:
+    """Return the access with the bytes that lie side by side.
+
+    They are along a dimension on which the unknown addresses do not depend.
+    """
+    scattered = {key for one in unknowns(touch.target.offset) for key in one.free}
+    run = 1
+    for dimension, size in enumerate(touch.shape):
+        along = lane_symbol(dimension, size)
+        if along.key not in scattered and touch.target.offset.terms.get((along,)) == touch.element_bytes:
+            run = size
+    return DataDependentAccess(number, touch.target.argument, touch.kind, why, run * touch.element_bytes)
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
@@ -55,6 +55,10 @@ class PlannedLaunch:
     """Bytes that the launch requests, where host code built the data."""
     refetched_bytes: int = 0
     """Bytes that copies past the L1 fetch again."""
+    storage_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Of each tensor argument's allocation."""
+    l1_bytes: int = 0
+    """L1 of an SM beside the shared memory of the programs on it."""
 
 
 def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, sizes: list[int]) -> list[PlannedLaunch]:
@@ -89,7 +93,9 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
         shared = shared_sector_bytes(used, kernel, derived.values) if used else 0
         again = refetched_bytes(used, kernel, derived.values) if used else 0
         known = launch.requested if contents.elements else None
-        found.append(PlannedLaunch(launch, kernel, at_once, warps, LaunchPlan(make, storage), by_l1, shared, known, again))
+        bytes_of = {name: sizes[number] for name, number in storage.items()}
+        l1, plan = _l1_shape(launch, at_once, machine).capacity_bytes, LaunchPlan(make, storage)
+        found.append(PlannedLaunch(launch, kernel, at_once, warps, plan, by_l1, shared, known, again, bytes_of, l1))
     return found
 
 

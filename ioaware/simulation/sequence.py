@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
 
 from ioaware.machine.model import L2Model
 from ioaware.simulation.addresses.address_blocks import Blocks
@@ -18,7 +17,6 @@ from ioaware.simulation.regimes import regime
 from ioaware.simulation.sampling import Census, Sample, choose_sample
 from ioaware.simulation.simulation_result import TensorTraffic
 
-SQRT3 = sqrt(3)
 COUNTED = ("read_bytes", "write_bytes", "left_dirty_bytes")
 
 
@@ -84,7 +82,7 @@ def run(
     nominal = _replay_all(streams, storage, layouts, usable, model, cold)
     variants: list[list[LaunchTraffic]] = []
     if ranges or model.deviation:
-        width = SQRT3 * model.deviation or model.capacity_spread
+        width = model.capacity_width
         variants += [_replay_all(streams, storage, layouts, usable * (1 + at), model, cold) for at in (-width, width)]
     if model.deviation:
         nominal = [_mean(*each) for each in zip(nominal, *variants, strict=True)]

@@ -16,8 +16,9 @@ from ioaware.errors import UsageError
 from ioaware.fakegpu.autotuning import Override
 from ioaware.machine import Machine
 from ioaware.result import Launch, ParamValue
-from ioaware.simulation.hbm_ranges import check_bounds, launch_simulation
+from ioaware.simulation.hbm_ranges import check_bounds, launch_simulation, with_data_dependent
 from ioaware.simulation.l1.l1_replay import L1Reads
+from ioaware.simulation.l1.requested_reads import requested_reads
 from ioaware.simulation.planned_launch import PlannedLaunch, planned_launches, served_by_l1
 from ioaware.simulation.sequence import run
 from ioaware.simulation.simulated_totals import simulated_result
@@ -66,8 +67,17 @@ def simulate(
         raise UsageError(f"{target.name} cannot be simulated: {error}", remedy) from error
     served = [served_by_l1(one, replayed, machine) for one, replayed in zip(launches, done.replays, strict=True)]
     usable = int(machine.level("l2").capacity_bytes * machine.l2_model.reach / machine.l2_model.partitions)
+    capacity, model = machine.level("l2").capacity_bytes, machine.l2_model
+    dirty = capacity * model.reach * model.dirty_share
+    each = zip(launches, done.launches, done.replays, strict=True)
+    done = replace(done, launches=tuple(with_data_dependent(*one, derived, dirty, cold=cold) for one in each))
     simulations = [
-        replace(launch_simulation(one, end, replayed, reads, writes, derived), l1=l1, usable_l2_bytes=usable)
+        replace(
+            launch_simulation(one, end, replayed, reads, writes, derived, usable * (1 - model.capacity_width)),
+            l1=l1,
+            usable_l2_bytes=usable,
+            requested_read_bytes=requested_reads(one, replayed, l1, derived, machine.sms),
+        )
         for one, end, replayed, reads, writes, l1 in zip(
             launches, done.launches, done.replays, done.reads, done.writes, served, strict=True
         )

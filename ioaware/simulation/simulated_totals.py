@@ -8,7 +8,6 @@ from dataclasses import fields, replace
 from ioaware.derivation.derived import Derived
 from ioaware.machine import Machine
 from ioaware.result import Launch, Result, Traffic
-from ioaware.simulation.l1.l1_replay import L1Reads
 from ioaware.simulation.planned_launch import PlannedLaunch
 from ioaware.simulation.sequence import SequenceResult
 from ioaware.simulation.simulation_result import LaunchSimulation, Range, Simulated, SpilledBytes
@@ -36,18 +35,15 @@ def simulated_result(
             found.append(None)
             continue
         _, end, simulation = next(pairs)
-        requested = _with_spills(_refetched(_behind_l1(launch.requested, simulation.l1), simulation), simulation.spills)
+        requested = _with_spills(_behind_l1(launch.requested, simulation), simulation.spills)
         out.append(replace(launch, requested=requested, hbm=Traffic(end.read_bytes, end.write_bytes), exact=False))
         found.append(simulation)
     reads, writes = sum(one.read_bytes for one in simulated), sum(one.write_bytes for one in simulated)
     known = {f.name: getattr(derived, f.name) for f in fields(Result)}
     ranges = [_sum_ranges([getattr(one, name) for one in simulations]) for name in ("read_range", "write_range")]
-    behind_l1 = _behind_l1(derived.requested, _sum_served(simulations))
-    for one in simulations:
-        behind_l1 = _with_spills(_refetched(behind_l1, one), one.spills)
     known |= {
         "source": "simulate",
-        "requested": behind_l1,
+        "requested": _total(derived, out, simulations),
         "hbm": Traffic(reads, writes),
         "exact": False,
         "launches": tuple(out),
@@ -58,23 +54,24 @@ def simulated_result(
     )
 
 
-def _sum_served(simulations: Sequence[LaunchSimulation]) -> L1Reads:
-    known = [one.l1 for one in simulations if one.l1]
-    return L1Reads(sum(one.accessed_bytes for one in known), sum(one.served_bytes for one in known))
+def _behind_l1(requested: Traffic | None, simulation: LaunchSimulation) -> Traffic | None:
+    """Return the requests of a launch that go to the L2.
 
-
-def _behind_l1(requested: Traffic | None, l1: L1Reads | None) -> Traffic | None:
-    """Return the requests of a launch without the sectors that the L1 serves."""
-    if requested is None or requested.read_sector_bytes is None or l1 is None:
+    They are the loads that the L1 does not serve, and the sectors that copies past it fetch again.
+    """
+    if requested is None or simulation.requested_read_bytes is None:
         return requested
-    return replace(requested, read_sector_bytes=max(0, requested.read_sector_bytes - l1.served_bytes))
+    return replace(requested, read_sector_bytes=simulation.requested_read_bytes + simulation.refetched_bytes)
 
 
-def _refetched(requested: Traffic | None, simulation: LaunchSimulation) -> Traffic | None:
-    """Return the requests with the sectors that copies past the L1 fetch again."""
-    if requested is None or requested.read_sector_bytes is None:
-        return requested
-    return replace(requested, read_sector_bytes=requested.read_sector_bytes + simulation.refetched_bytes)
+def _total(derived: Derived, launches: Sequence[Launch], simulations: Sequence[LaunchSimulation]) -> Traffic | None:
+    """Return the requests of all launches that go to the L2."""
+    total = derived.requested
+    for one in simulations:
+        total = _with_spills(total, one.spills)
+    parts = [one.requested and one.requested.read_sector_bytes for one in launches if one.origin == "triton"]
+    known = [one for one in parts if one is not None]
+    return total and replace(total, read_sector_bytes=sum(known) if len(known) == len(parts) else None)
 
 
 def _with_spills(requested: Traffic | None, spills: SpilledBytes | None) -> Traffic | None:
@@ -117,7 +114,7 @@ def _notes(
     if done.skew_refused:
         notes.append(f"ranges leave out that programs may drift apart: {done.skew_refused}")
     if by_data := dict.fromkeys(tensor for one in simulations for tensor in one.data_dependent):
-        notes.append(f"data decide where {', '.join(by_data)} are accessed: those bytes are in the ranges alone")
+        notes.append(f"data decide where {', '.join(by_data)} are accessed: each byte is taken as moved once")
     for name, number, (low, high) in (("reads", reads, ranges[0]), ("writes", writes, ranges[1])):
         if high is None or high - low > SENSITIVE * max(number, 1):
             most = "any number" if high is None else f"{high:,}"

@@ -97,13 +97,18 @@ class LaunchSimulation:
     usable_l2_bytes: int = 0
     """Bytes that the L2 can hold of what all SMs read; 0 where it is not known."""
     data_dependent: tuple[str, ...] = ()
-    """Tensors accessed where data decide: those bytes are in the ranges alone."""
+    """Tensors accessed where data decide: each byte is taken as moved once."""
     spills: SpilledBytes | None = None
     """None where no registers are spilled, or the machine code cannot be read."""
     shared_sector_bytes: int = 0
     """Most requested bytes of stores beyond those predicted.
 
     Instructions that share sectors request each of them. How many of these requests the L1 merges depends on time.
+    """
+    requested_read_bytes: int | None = None
+    """Sectors of loads behind the L1, without those fetched again.
+
+    None where they are unknown.
     """
     refetched_bytes: int = 0
     """Bytes of sectors that copies past the L1 fetch again: instructions share them."""
