@@ -11,10 +11,11 @@ import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ioaware._monkeypatch import Patches
 from ioaware.machine.model import SECTOR_BYTES
@@ -22,6 +23,7 @@ from ioaware.result import Traffic
 from ioaware.sectors import count_sectors
 from ioaware.tracing.address_space import as_mask, element_bytes
 from ioaware.tracing.observer import Observer
+from ioaware.tracing.repeated_loads import RepeatedLoads
 
 
 @dataclass(slots=True)
@@ -34,6 +36,17 @@ class ByteCounter:
     read_sectors: int = 0
     write_sectors: int = 0
     flops: int = 0
+    repeated_bytes: int = 0
+    """Bytes of loads that the compiler may merge with an equal one before them."""
+    loads: RepeatedLoads = field(default_factory=RepeatedLoads)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the totals should know."""
+        if not self.repeated_bytes:
+            return ()
+        why = "are loads of what their program has just loaded: the compiler may merge both, as derive does"
+        return (f"{self.repeated_bytes} bytes {why}",)
 
     def traffic(self) -> Traffic:
         """Return the totals as requested bytes."""
@@ -45,25 +58,30 @@ class ByteCounter:
             self.write_sectors * SECTOR_BYTES,
         )
 
-    def load(self, pointers: Any, mask: Any) -> None:
+    def load(self, pointers: Any, mask: Any, program: object = None) -> None:
         """Count the active elements of a load and their sectors."""
-        elements, width, sectors = _extent(pointers, mask)
+        active, width, sectors = _extent(pointers, mask)
+        moved = int(np.count_nonzero(active)) * width
+        repeated = moved if self.loads.repeats(program, pointers, active) else 0
         held = _held.get()
         if held is not None:
-            held.add(self, elements * width, sectors)
+            held.add(self, moved, sectors, repeated)
             return
-        self.read_bytes += elements * width
+        self.read_bytes += moved
         self.read_sectors += sectors
+        self.repeated_bytes += repeated
 
     def store(self, pointers: Any, mask: Any) -> None:
         """Count the active elements of a store and their sectors."""
-        elements, width, sectors = _extent(pointers, mask)
-        self.write_bytes += elements * width
+        active, width, sectors = _extent(pointers, mask)
+        self.loads.write()
+        self.write_bytes += int(np.count_nonzero(active)) * width
         self.write_sectors += sectors
 
     def atomic(self, pointers: Any, mask: Any = None) -> None:
         """Count the operands of an atomic; without a mask every lane is active."""
         active = np.broadcast_to(np.True_ if mask is None else as_mask(mask), pointers.data.shape)
+        self.loads.write()
         self.atomic_bytes += int(np.count_nonzero(active)) * element_bytes(pointers)
 
     def dot(self, lhs: Any, accumulator: Any, k_per_column: int = 1) -> None:
@@ -79,13 +97,14 @@ class HeldLoads:
 
     def __init__(self) -> None:
         self._counter: ByteCounter | None = None
-        self._bytes = self._sectors = 0
+        self._bytes = self._sectors = self._repeated = 0
 
-    def add(self, counter: ByteCounter, read_bytes: int, sectors: int) -> None:
+    def add(self, counter: ByteCounter, read_bytes: int, sectors: int, repeated_bytes: int) -> None:
         """Hold back a load of `counter`."""
         self._counter = counter
         self._bytes += read_bytes
         self._sectors += sectors
+        self._repeated += repeated_bytes
 
     @contextmanager
     def hold(self) -> Generator[None]:
@@ -101,16 +120,17 @@ class HeldLoads:
         if self._counter is not None:
             self._counter.read_bytes += self._bytes
             self._counter.read_sectors += self._sectors
+            self._counter.repeated_bytes += self._repeated
 
 
 _held: ContextVar[HeldLoads | None] = ContextVar("held loads", default=None)
 
 
-def _extent(pointers: Any, mask: Any) -> tuple[int, int, int]:
-    """Return active elements, bytes per element and distinct sectors of an access."""
+def _extent(pointers: Any, mask: Any) -> tuple[NDArray[np.bool_], int, int]:
+    """Return active lanes, bytes per element and distinct sectors of an access."""
     width = element_bytes(pointers)
     active = np.broadcast_to(as_mask(mask), pointers.data.shape)
-    return int(np.count_nonzero(active)), width, count_sectors(pointers.data, active, width)
+    return active, width, count_sectors(pointers.data, active, width)
 
 
 @contextmanager
@@ -133,7 +153,7 @@ def _count_memory(builder: Any, counter: ByteCounter, patches: Patches, observer
 
     def load(pointers: Any, mask: Any, *rest: Any, **options: Any) -> Any:
         if not inside_atomic:
-            counter.load(pointers, mask)
+            counter.load(pointers, mask, builder.grid_idx)
             if observer:
                 observer.access("read", pointers, mask)
         return plain_load(pointers, mask, *rest, **options)

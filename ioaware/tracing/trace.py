@@ -179,7 +179,7 @@ class Tracer:
         counter, names = ByteCounter(), self._names.of(arguments) or None
         with count_accesses(counter, self._observer):
             yield
-        moved = counter.traffic()
+        moved, notes = counter.traffic(), (*notes, *counter.notes)
         self.launches.append(Launch(kernel, grid, requested=moved, flops=counter.flops, notes=notes, parameters=names))
 
 

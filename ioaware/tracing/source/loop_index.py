@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import triton.language as _tl
@@ -79,18 +79,31 @@ for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(LoopIndex, f"__{_name}__", _comparison(f"__{_name}__"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LoopRange:
     """Range over loop indices.
 
     `constant_trips` is the number of iterations where the compiler knows it from the bounds, and None elsewhere.
     """
 
+    blocks: ClassVar[int] = 0
+    """Number of blocks of code so far.
+
+    An iteration begins one, if the loop stays in the compiled kernel.
+    """
+
     indices: range
     constant_trips: int | None
 
     def __iter__(self) -> Iterator[LoopIndex]:
-        return map(LoopIndex, self.indices)
+        for index in self.indices:
+            self._block()
+            yield LoopIndex(index)
+        self._block()
+
+    def _block(self) -> None:
+        if self.constant_trips != 1:
+            LoopRange.blocks += 1
 
 
 def loop_range(start: Any, stop: Any = None, step: Any = None, **_: Any) -> LoopRange:
