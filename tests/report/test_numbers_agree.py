@@ -47,7 +47,11 @@ def test_the_attention_page() -> None:
     libraries = rows(page, "Third-party kernels by library")
     equal, totals = (sum(int(row[column]) for row in libraries) for column in (3, 2))
     assert shown["sector totals equal to the last sector"] == f"{equal} of {totals}"
-    assert f"of {sum(int(row[1]) for row in libraries)} third-party kernels" in text
+    kernels = sum(int(row[1]) for row in libraries)
+    assert f"of {kernels} third-party kernels" in text
+    for path in ("README.md", "docs/results/agreement.md"):
+        quoted = re.sub(r"[\s*]+", " ", (ROOT / path).read_text(encoding="utf-8"))
+        assert re.search(rf"{equal} of {totals} (sector )?totals of {kernels} (third-party )?kernels", quoted), path
     reads = next(row for row in rows(page, "Accuracy over all kernels") if row[0] == "HBM reads")
     assert shown["median error of simulated HBM reads"] == reads[2]
     assert f"of {reads[1]} launches and calls in steady state; 95 % of them within {reads[3]}" in text
