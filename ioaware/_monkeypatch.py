@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from types import TracebackType
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType, TracebackType
 from typing import Any
 
 _ABSENT = object()
@@ -61,13 +64,57 @@ def _put(owner: Any, name: str, value: Any) -> None:
 
 @contextmanager
 def unpatched() -> Generator[None]:
-    """Restore what any patch replaced, inside the block.
-
-    A module that is imported there, and keeps functions of others in its tables, keeps the real ones.
-    """
+    """Restore what any patch replaced, inside the block."""
     replaced = [one for patches in reversed(_active) for one in patches.restore()]
     try:
         yield
     finally:
         for one in reversed(replaced):
             _put(*one)
+
+
+@contextmanager
+def imported_unpatched(package: str) -> Generator[None]:
+    """Restore what any patch replaced while the package is first imported.
+
+    Why: a module that keeps functions of others in its tables keeps them after the patches have ended.
+    """
+    finder = _Finder(package)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _Finder(MetaPathFinder):
+    """Find one module as ever, with a loader that runs it unpatched."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Return that module's specification, and None for all others."""
+        spec = PathFinder.find_spec(fullname, path, target) if fullname == self._module else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader(Loader):
+    """Run a module, and all that it imports, unpatched."""
+
+    def __init__(self, plain: Loader) -> None:
+        self._plain = plain
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Create the module as its own loader does."""
+        return self._plain.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module, which names its own loader afterwards."""
+        module.__loader__ = self._plain
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._plain
+        with unpatched():
+            self._plain.exec_module(module)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 import torch
@@ -22,7 +21,7 @@ from torch._library.triton import set_wrap_triton_enabled
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device as _torch_device
 
-from ioaware._monkeypatch import Patches, unpatched
+from ioaware._monkeypatch import Patches, imported_unpatched
 from ioaware.fakegpu.autocast import autocast_on_cpu
 from ioaware.fakegpu.cuda_functions import (
     CudaGenerator,
@@ -56,6 +55,7 @@ def cuda_on_cpu(host_tensors: HostTensors | None = None, stand_in: StandIn | Non
         set_wrap_triton_enabled(False),
         autocast_on_cpu(),
         legacy_tensor_types(host_tensors),
+        imported_unpatched(COMPILER),  # it keeps tables of functions, also after the block
     ):
         for name, value in torch_cuda(stand_in).items():
             if hasattr(torch.cuda, name):
@@ -77,19 +77,7 @@ def cuda_on_cpu(host_tensors: HostTensors | None = None, stand_in: StandIn | Non
         patches.set(checkpoint, "_allowed_determinism_checks_to_fns", {"default": _metadata, "none": always(None)})
         _follow_into_backward(mode, patches)
         replace_driver(stand_in, patches)
-        patches.set(native, "_log_api_usage_once", _load_compiler)
         yield stand_in
-
-
-def _load_compiler(event: str) -> None:
-    """Load the compiler with the real functions.
-
-    It keeps tables of them, also after the block. `torch.compile` calls this first.
-    """
-    if event == "torch.compile" and COMPILER not in sys.modules:
-        with unpatched():
-            import_module(COMPILER)
-    log_api_usage(event)
 
 
 Call = Callable[..., Any]
@@ -97,8 +85,7 @@ _Tensor: Any = torch.Tensor
 torch_device: Any = _torch_device
 _tensor_str: Any = _tensor_text
 native: Any = torch._C  # pyright: ignore[reportPrivateUsage]
-log_api_usage: Call = native._log_api_usage_once
-COMPILER = "torch._dynamo.convert_frame"
+COMPILER = "torch._dynamo"
 
 # Results of tensor methods and attribute getters that would reveal the CPU, for tensors of the GPU and of the host.
 PLACES: dict[Any, tuple[Any, Any]] = {
