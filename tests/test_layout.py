@@ -42,6 +42,7 @@ MISSING_ON_PURPOSE = {"tests/targets/test_target.py", "scripts/unchanged/layouts
 One tests the error for a target that does not exist. The other has the names that modules had before they moved.
 """
 MODULE = re.compile(r"ioaware(?:\.[a-z_0-9]+)+(?::[A-Za-z_0-9.]+)?")
+QUOTED = re.compile(r"""["']ioaware\.""")
 
 
 def modules() -> list[Path]:
@@ -73,7 +74,8 @@ def strings() -> Iterator[tuple[str, str]]:
     """
     for folder in ("ioaware", "scripts", "tests"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = path.read_text(encoding="utf-8")
+            for node in ast.walk(ast.parse(text)) if QUOTED.search(text) else ():
                 if isinstance(node, ast.Constant) and isinstance(node.value, str) and MODULE.fullmatch(node.value):
                     yield str(path.relative_to(ROOT)), node.value
     for path in sorted((PACKAGE / "studies").glob("*.toml")):
