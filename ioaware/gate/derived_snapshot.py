@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ioaware.gate.configurations import configurations_of
 from ioaware.gate.constant_sizes import DeriveAt, other_point
 from ioaware.gate.derived_work import admission_of, conditions_of, formulas_of, operator_formulas_of
 from ioaware.gate.formulas.formula_order import Point, value_at
-from ioaware.gate.kernel_facts import configurations_of, facts_of
+from ioaware.gate.kernel_facts import facts_of
 from ioaware.gate.row import Header, joined_hash
 
 if TYPE_CHECKING:

@@ -21,6 +21,8 @@ MORE_IS_WORSE = {"local_bytes": True, "tma_loads": False, "tma_stores": False}
 The others are shown.
 """
 
+MOST_BYTES = "most bytes"
+"""Name of the line of all configurations of an autotuner."""
 INT32 = " <= 2147483647"
 """The end of a condition that an integer of 32 bits sets."""
 
@@ -96,7 +98,7 @@ def _verdict(old: Row, new: Row, entries: tuple[Entry, ...], *, cross_toolchain:
     if old.header.toolchain != new.header.toolchain and not (cross_toolchain and verdict is Verdict.SAME):
         equal = "; nothing that is gated differs" if verdict is Verdict.SAME else ""
         return Verdict.INCOMPARABLE, f"the toolchain moved: {_moved(old, new)}{equal}"
-    of_kernels = worst(entry.verdict for entry in gated if entry.name not in OPERATORS)
+    of_kernels = worst(entry.verdict for entry in gated if entry.name not in (*OPERATORS, MOST_BYTES))
     if old.header == new.header and of_kernels is not Verdict.SAME:
         return Verdict.INCOMPARABLE, "the same IR, arguments and grids: ioaware derives them differently now"
     if verdict.passes and (narrower := _narrower(old, new)):
@@ -132,6 +134,8 @@ def _entries(old: Row, new: Row) -> Iterator[Entry]:
         else:
             verdict, reason = _of_numbers(before, after, more_is_worse=True)
             yield Entry(kind, before, after, verdict, reason, gated=kind == "atomics" or (before, after) != (None, None))
+    if old.configurations != 0 or new.configurations != 0:
+        yield _of_configurations(old, new)
     for name in RESOURCES:
         if name in MORE_IS_WORSE:
             verdict, reason = _of_numbers(old.resources[name], new.resources[name], more_is_worse=MORE_IS_WORSE[name])
@@ -140,6 +144,19 @@ def _entries(old: Row, new: Row) -> Iterator[Entry]:
         else:
             verdict, reason = _of_numbers(old.resources[name], new.resources[name], more_is_worse=True)
             yield Entry(RESOURCES[name], old.resources[name], new.resources[name], verdict, reason, gated=False)
+
+
+def _of_configurations(old: Row, new: Row) -> Entry:
+    """Return the line of the most bytes of any configuration of an autotuner."""
+    before, after = old.most_bytes, new.most_bytes
+    if before is None or after is None:
+        row = old if before is None else new
+        if row.configurations:
+            reason = f"not known for all {row.configurations} configurations: choose one with --config"
+        else:
+            reason = "a saved derivation holds one configuration of its autotuner: compare the targets themselves"
+        return Entry(MOST_BYTES, before, after, Verdict.UNSURE, reason)
+    return Entry(MOST_BYTES, before, after, *_of_numbers(before, after, more_is_worse=True))
 
 
 def compare_texts(

@@ -5,9 +5,9 @@ They are sectors, TMA loads, spills, registers and shared memory, and the most b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ioaware.gate.verdict import Verdict
 
@@ -43,13 +43,6 @@ ALWAYS = ("sector_bytes", "most_bytes", "tma_loads")
 Why: the same bytes may touch more sectors, as where a tile is read by columns, and sectors are what the memory moves.
 Formulas are of an autotuner's first configuration, and on a GPU any may be the fastest.
 """
-MOST_CONFIGURATIONS = 16
-"""Most configurations whose bytes a new snapshot holds.
-
-Of more it says `most_bytes=None`. Each is derived by itself. They count once where they differ in warps and stages alone. An
-author who writes `most_bytes=0` and accepts has those of more.
-"""
-COMPILE_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 MACHINE_CODE = ("spill_bytes", "registers", "shared_bytes")
 """Facts that need machine code, which takes longer than the formulas.
 
@@ -66,63 +59,13 @@ def facts_of(derived: Derived) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     for name, fact in FACTS.items():
         if not fact.field:
-            found[name] = None  # see most_bytes
+            found[name] = None  # see `configurations.most_bytes`
             continue
         values = [_value(launch, fact.field) for launch in launches]
         known = [value for value in values if value is not None]
         total = sum(known) if fact.summed else max(known, default=None)
         found[name] = total if len(known) == len(values) else None
     return found
-
-
-def configurations_of(derived: Derived) -> list[dict[str, Any]]:
-    """Return the other configurations of autotuned kernels, as `derive` takes them.
-
-    Those that differ in compile options alone move the same bytes. A kernel with one is left out.
-    """
-    choices = {kernel: dict.fromkeys(map(_constants, given)) for kernel, given in derived.configurations.items()}
-    return [
-        {f"{kernel}:{name}": value for name, value in values}
-        for kernel, given in choices.items()
-        for values in given
-        if len(given) > 1
-    ]
-
-
-def _constants(configuration: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple((name, value) for name, value in configuration.items() if name not in COMPILE_OPTIONS)
-
-
-def most_bytes(derived: Derived, derive_with: Callable[[Mapping[str, Any]], Derived]) -> int | None:
-    """Return the most bytes that any configurations request, at the first point.
-
-    Each autotuned kernel takes the one that moves most. None where the bytes of one are unknown. `derive_with` derives the
-    call with a configuration. Those that the autotuner prunes or that do not compile are left out.
-    """
-    base = _requested(derived)
-    if base is None:
-        return None
-    most: dict[str, int] = {}
-    for kernel, moved in _moved(derived, derive_with):
-        if moved is None:
-            return None
-        most[kernel] = max(most.get(kernel, base), moved)
-    return base + sum(moved - base for moved in most.values())
-
-
-def _moved(derived: Derived, derive_with: Callable[[Mapping[str, Any]], Derived]) -> Iterator[tuple[str, int | None]]:
-    """Yield the bytes with each configuration of each kernel, the others as they are."""
-    from ioaware.fakegpu.autotuning import NoConfigurationError
-
-    for chosen in configurations_of(derived):
-        try:
-            yield next(iter(chosen), ":").partition(":")[0], _requested(derive_with(chosen))
-        except NoConfigurationError:
-            continue
-
-
-def _requested(derived: Derived) -> int | None:
-    return derived.requested.total_bytes if derived.requested and derived.exact else None
 
 
 def _value(launch: Launch, field: str) -> int | None:

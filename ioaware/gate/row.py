@@ -72,6 +72,18 @@ class Row:
     header: Header
     conditions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    configurations: int | None = 0
+    """Configurations of its autotuned kernels that may move other bytes.
+
+    None where only the derived one is known.
+    """
+    most_of_configurations: int | None = None
+    """The most bytes of any of them."""
+
+    @property
+    def most_bytes(self) -> int | None:
+        """Return the most bytes that any configuration of an autotuner requests."""
+        return self.total_bytes if self.configurations == 0 else self.most_of_configurations
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -133,7 +145,19 @@ def _row(document: object) -> Row:
         ),
         conditions=tuple(map(_text, data.get("conditions", ()))),
         notes=tuple(map(_text, data.get("notes", ()))),
+        configurations=_configurations(data, launches),
+        most_of_configurations=None if data.get("most_bytes") is None else _required(data, "most_bytes"),
     )
+
+
+def _configurations(data: Mapping[str, Any], launches: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return how many configurations there are.
+
+    A saved derivation holds only the one of each launch.
+    """
+    if "configurations" in data:
+        return _required(data, "configurations")
+    return None if any(launch.get("configuration") for launch in launches) else 0
 
 
 def joined_hash(hashes: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ def _derive(question: dict[str, Any]) -> dict[str, Any]:
     from ioaware.compilation.triton_ir import find_gpu
     from ioaware.derivation.data_dependent import split_unknowns
     from ioaware.derivation.derive import derive
+    from ioaware.gate.configurations import MOST_COMBINATIONS, configurations_of, most_bytes
     from ioaware.targets.signature import infer_value
     from ioaware.targets.target import load_target
 
@@ -59,7 +61,15 @@ def _derive(question: dict[str, Any]) -> dict[str, Any]:
         named, data = split_unknowns(question["params"])
         chosen = {name: infer_value(text) for name, text in question["config"].items()}
         params = loaded.resolve(named, typed=True)
-        return derive(loaded, params, gpu=find_gpu(question["gpu"]), autotune=chosen, data=data).to_dict()
+        deriving = partial(derive, loaded, params, gpu=find_gpu(question["gpu"]), data=data)
+        derived = deriving(autotune=chosen)
+        others = configurations_of(derived, chosen)
+        document = derived.to_dict() | {"configurations": len(others)}
+        if 0 < len(others) <= MOST_COMBINATIONS:
+            document["most_bytes"] = most_bytes(
+                derived, lambda values: deriving(autotune={**chosen, **values}, machine_code=False), chosen
+            )
+        return document
 
 
 def _moved_paths(paths: Sequence[str], tree: str, copy: str) -> Iterator[str]:

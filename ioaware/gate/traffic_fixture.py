@@ -18,9 +18,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ioaware.errors import UsageError
-from ioaware.gate.budgets import NAMES, check_budgets
+from ioaware.gate.budgets import NAMES, Judgement, check_budgets
 from ioaware.gate.ci.outcome import MISSING, WRITTEN, Outcome
-from ioaware.gate.kernel_facts import ALWAYS, FACTS, MOST_CONFIGURATIONS, most_bytes
+from ioaware.gate.configurations import MOST_CONFIGURATIONS, judge_all, most_bytes
+from ioaware.gate.kernel_facts import ALWAYS, FACTS
 from ioaware.gate.repository.gate_config import DEFAULT_GPU
 from ioaware.gate.snapshot import AND, Snapshot, snapshot_of
 from ioaware.gate.source_edit import Edit, Place, find_call, kept_arguments
@@ -60,6 +61,11 @@ class Gated:
     def most_bytes(self) -> int | None:
         """Return the most bytes that any configuration of an autotuner requests."""
         return most_bytes(self.derived, lambda chosen: self._derive({}, machine_code=False, autotune=chosen))
+
+    def judge(self, budgets: Mapping[str, Any]) -> list[Judgement]:
+        """Return the verdict on each budget, with every configuration of an autotuner."""
+        machine_code = "max_spills" in budgets
+        return judge_all(self.derived, lambda chosen: self._derive({}, machine_code=machine_code, autotune=chosen), budgets)
 
     def derive_at(self, point: Mapping[str, int]) -> Derived:
         """Derive the call at other sizes."""
@@ -248,11 +254,8 @@ class Traffic:
         This is so in every mode.
         """
         __tracebackhide__ = True
-        from ioaware.gate.budgets import judge
-        from ioaware.gate.derived_work import work_of
-
         derived = gated.derived
-        over = [one for one in judge(work_of(derived), budgets) if one.verdict is not Verdict.SAME]
+        over = [one for one in gated.judge(budgets) if one.verdict is not Verdict.SAME]
         if over:
             from ioaware.gate.failure import budget_text
 

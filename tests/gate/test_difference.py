@@ -57,6 +57,36 @@ def test_equal_rows_of_two_toolchains_pass_where_that_is_asked_for() -> None:
     assert difference(row(), changed_row("12*n", 12_000, triton="3.9.0"), cross_toolchain=True).verdict is Verdict.INCOMPARABLE
 
 
+def tuned(configurations: int | None, most: int | None = None, **launch: Any) -> Row:
+    """Return a row of an autotuned kernel; None for a saved derivation."""
+    made = document(configuration={"BLOCK": 64}, **launch)
+    known = {} if configurations is None else {"configurations": configurations}
+    return row_of(made | known | ({} if most is None else {"most_bytes": most}), "row")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        (tuned(0), tuned(0), Verdict.SAME),
+        (tuned(2, 12_000), tuned(3, 12_000), Verdict.SAME),
+        (tuned(2, 12_000), tuned(2, 12_001), Verdict.WORSE),  # the same first configuration, so the same IR
+        (row(), tuned(2, 12_001), Verdict.WORSE),
+        (tuned(2, 12_001), row(), Verdict.BETTER),
+        (tuned(2, 12_000), tuned(99), Verdict.UNSURE),
+        (tuned(None), tuned(None), Verdict.UNSURE),
+        (tuned(None), tuned(2, 12_000), Verdict.UNSURE),
+    ],
+)
+def test_all_configurations_of_an_autotuner_are_compared(old: Row, new: Row, verdict: Verdict) -> None:
+    assert difference(old, new).verdict is verdict
+
+
+def test_why_configurations_are_not_compared() -> None:
+    assert difference(tuned(2, 1), tuned(99)).reason.endswith("not known for all 99 configurations: choose one with --config")
+    saved = "most bytes: a saved derivation holds one configuration of its autotuner: compare the targets themselves"
+    assert difference(tuned(None), tuned(2, 1)).reason == saved
+
+
 def row_without_spills() -> Row:
     found = document(ir_hash="ba9876543210")
     del found["launches"][0]["local_bytes"]

@@ -179,6 +179,10 @@ def test_another_configuration_of_the_autotuner_that_moves_more(gated: Repositor
     ran = gated.pytest()
     assert (ran.code, "WORSE" in ran.output) == (1, True)
     assert "most bytes of any autotuned configuration at the first point: 50,331,648 -> 67,108,864" in ran.output
+    gated.change(gated.test, "most_bytes=50_331_648,", 'most_bytes=None, max_bytes="6*rows*cols",')
+    ran = gated.pytest()
+    assert (ran.code, "is not within max_bytes" in ran.output) == (1, True)
+    assert "at rows=4096, cols=2048: 16,777,216 B too many, with BLOCK=2048, MORE=1" in ran.output
 
 
 def test_a_branch_on_the_address_of_a_tensor(gated: Repository) -> None:  # noqa: F811

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ioaware.errors import UsageError
-from ioaware.gate import budgets, derived_work, pytest_plugin, snapshot
+from ioaware.gate import pytest_plugin, snapshot
 from ioaware.gate.budgets import Judgement
 from ioaware.gate.ci.outcome import Outcome
 from ioaware.gate.derived_snapshot import header_of
@@ -103,15 +103,14 @@ def test_a_kernel_that_a_test_no_longer_launches() -> None:
     assert stale(SimpleNamespace(ledger=None, mode=""), "t.py::one", set()) == ""
 
 
-def test_a_budget_that_is_exceeded_says_which_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_budget_that_is_exceeded_says_which_and_why() -> None:
     over = [
         Judgement("max_bytes", Verdict.WORSE, "9 B"),
         Judgement("max_reads", Verdict.SAME, "8 B"),
         Judgement("max_spills", Verdict.INCOMPARABLE, "not known"),
     ]
-    monkeypatch.setattr(budgets, "judge", lambda work, limits: over)
-    monkeypatch.setattr(derived_work, "work_of", lambda derived: derived)
-    gated: Any = SimpleNamespace(derived=SimpleNamespace(target="k:f", exact=False), outcome=Outcome("t"))
+    call: Any = SimpleNamespace(target="k:f", exact=False)
+    gated: Any = SimpleNamespace(derived=call, outcome=Outcome("t"), judge=lambda limits: over)
     with pytest.raises(TrafficChangedError) as error:
         traffic()._hold(gated, {"max_bytes": 1})
     assert str(error.value).splitlines() == [

@@ -218,6 +218,23 @@ def test_the_worker_derives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert found["environment"]["compiled_for"] == "cuda:80"
 
 
+def test_the_worker_derives_each_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one also loads what it stores."""
+    (tmp_path / "tuned_kernel.py").write_text(
+        "import torch, triton, triton.language as tl\n\n"
+        "C = [triton.Config({'LOAD': load}, num_warps=warps) for load in (0, 1) for warps in (4, 8)]\n\n"
+        "@triton.autotune(C, key=[])\n@triton.jit\ndef k(x, LOAD: tl.constexpr):\n    at = tl.arange(0, 32)\n"
+        "    value = tl.load(x + at) if LOAD else 1.0\n    tl.store(x + at, value)\n\n"
+        'def f():\n    k[(1,)](torch.empty(32, device="cuda"))\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    question = {**QUESTION, "target": "tuned_kernel.py:f", "params": {}, "gpu": "cuda:80", "config": {}}
+    found = side_worker._derive(question)
+    assert (found["configurations"], found["most_bytes"]) == (2, 256)
+    found = side_worker._derive({**question, "config": {"LOAD": "0"}})
+    assert (found["configurations"], found.get("most_bytes")) == (0, None)
+
+
 def test_code_of_the_working_tree_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

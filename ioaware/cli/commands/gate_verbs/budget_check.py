@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,8 @@ def check(
 
     Needs no GPU. Exits with 1 where one is exceeded, with 3 where that cannot be decided.
 
+    An autotuned kernel is held to them with every configuration, or with those that --config names.
+
     A FORMULA is arithmetic over TARGET's sizes and holds from the given sizes on; a number holds at the given sizes.
     Example: ioaware check add.py:add --max-bytes "12*n" --vs-compulsory 1.05
     """
@@ -58,9 +61,9 @@ def check(
     from ioaware.derivation.data_dependent import split_unknowns
     from ioaware.derivation.derive import derive
     from ioaware.errors import UsageError
-    from ioaware.gate.budgets import check_budgets, judge
+    from ioaware.gate.budgets import check_budgets
     from ioaware.gate.ci.comparison_tables import summarise_budgets
-    from ioaware.gate.derived_work import work_of
+    from ioaware.gate.configurations import judge_all
     from ioaware.gate.verdict import worst
     from ioaware.targets.signature import infer_value
     from ioaware.targets.target import load_target
@@ -75,8 +78,9 @@ def check(
     named, data = split_unknowns(given)
     params = loaded.resolve(named, typed=True)
     chosen = {name: infer_value(text) for name, text in config.items()}
-    derived = derive(loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data, machine_code="max_spills" in budgets)
-    judgements = judge(work_of(derived), budgets)
+    deriving = partial(derive, loaded, params, gpu=find_gpu(gpu), data=data, machine_code="max_spills" in budgets)
+    derived = deriving(autotune=chosen)
+    judgements = judge_all(derived, lambda values: deriving(autotune={**chosen, **values}), budgets, chosen)
     verdict = worst(judgement.verdict for judgement in judgements)
     emit(
         lambda: _document(derived, judgements, verdict),
