@@ -1,4 +1,4 @@
-"""Compute limits, ticks and label places of an axis once.
+"""Compute limits and ticks of an axis once.
 
 They serve both the PNG and the HTML.
 """
@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterable, Sequence
 
 from ioaware.display.units import bytes_text, significant, size_text, time_text
-from ioaware.report import style
 from ioaware.report.chart import Axis, Cell, Panel
 
 Tick = tuple[float, str]
@@ -19,10 +18,6 @@ NARROWEST = (math.log(6), math.log(2))
 
 A few percent must not fill a panel.
 """
-WORD = 0.15
-"""Approximate share of a panel's width that a curve's name takes."""
-LETTER = 0.017
-"""Approximate share of a panel's width that a character of a name takes."""
 
 
 def limits(axis: Axis, values: Iterable[float]) -> tuple[float, float]:
@@ -127,63 +122,6 @@ def _label(axis: Axis, value: float) -> str:
             return significant(value)
 
 
-def end_labels(cell: Cell, panel: Panel) -> list[tuple[float, float, str, str]]:
-    """Return (x, y, text, colour) of the names of curves and of single points.
-
-    They are spread apart where they would overlap.
-
-    A curve's name is at its end, to the right of points that would lie under it. That of a single point is below it, where
-    no line through the point crosses it.
-    """
-    low, high = panel_limits(panel)
-    left, right = cell_limits(cell)
-    named = [series for series in panel.series if series.label and series.y]
-    ends = sorted(
-        ((_place(panel.y, series.y[-1], low, high), series) for series in named if len(series.y) > 1), key=lambda end: end[0]
-    )
-    line = 0.085 / panel.height
-    apart = list(zip(spread([end for end, _ in ends], line), (series for _, series in ends), strict=True))
-    for one in sorted((one for one in named if len(one.y) == 1), key=lambda one: -one.y[0]):
-        height, at = _place(panel.y, one.y[0], low, high) - 0.8 * line, _place(cell.x, one.x[0], left, right)
-        spans = [(other, _place(cell.x, series.x[-1], left, right), len(series.label)) for other, series in apart]
-        near = [other for other, x, size in spans if at < x + LETTER * size and x < at + LETTER * len(one.label)]
-        while any(abs(other - height) < line for other in near):
-            height -= 0.1 * line
-        apart.append((height, one))
-    points = [
-        (_place(cell.x, x, left, right), _place(panel.y, y, low, high), x)
-        for series in panel.series
-        if style.FORMS[series.mark].marker
-        for x, y in zip(series.x, series.y, strict=True)
-    ]
-    labels: list[tuple[float, float, str, str]] = []
-    for height, series in apart:
-        end = _place(cell.x, series.x[-1], left, right)
-        beside = [x for across, up, x in points if end < across < end + WORD and abs(up - height) < 0.55 * line]
-        text_y = low * (high / low) ** height if panel.y.log else low + height * (high - low)
-        labels.append((max([series.x[-1], *beside]), text_y, series.label, series.color))
-    return labels
-
-
-def _place(axis: Axis, value: float, low: float, high: float) -> float:
+def place(axis: Axis, value: float, low: float, high: float) -> float:
     """Return the relative position (0 to 1) of a value on an axis from low to high."""
     return math.log(value / low) / math.log(high / low) if axis.log else (value - low) / (high - low)
-
-
-def spread(places: Sequence[float], gap: float) -> list[float]:
-    """Move ascending positions as little as needed for a distance of `gap`.
-
-    They stay within 0..1 where possible.
-    """
-    moved = list(places)
-    for _ in range(50):
-        for index in range(1, len(moved)):
-            short = gap - (moved[index] - moved[index - 1])
-            if short > 1e-9:
-                moved[index - 1] -= short / 2
-                moved[index] += short / 2
-        if moved and moved[-1] > 1:
-            moved[-1] = 1.0
-        if moved and moved[0] < 0:
-            moved[0] = 0.0
-    return moved

@@ -1,18 +1,12 @@
-"""Axis limits, ticks and label positions.
-
-Data are inside, ticks are readable, and labels do not overlap.
-"""
+"""Axis limits and ticks: data are inside, ticks are readable."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioaware.report.chart import Axis, Cell, Panel, Series
-from ioaware.report.scales import MAX_TICKS, end_labels, limits, panel_limits, spread, ticks
+from ioaware.report.chart import Axis
+from ioaware.report.scales import MAX_TICKS, limits, ticks
 
 SIZE = Axis("N (tokens)", "size")
 BYTES = Axis("traffic (bytes)", "bytes")
@@ -55,49 +49,3 @@ def test_limits_of_a_ratio_are_never_narrower_than_noise() -> None:
     low, high = limits(RATIO, [1.000001, 0.999999])
     assert low <= 0.999
     assert high >= 1.001
-
-
-def test_labels_at_curve_ends_do_not_overlap() -> None:
-    series = tuple(
-        Series(name, name, "predict", (1.0, 2.0), (1.0, end), label=name)
-        for name, end in (("a", 10.0), ("b", 10.1), ("c", 10.2))
-    )
-    panel = Panel(BYTES, series)
-    low, high = panel_limits(panel)
-    places = sorted(text_y for _, text_y, _, _ in end_labels(Cell("", SIZE, (panel,)), panel))
-    assert low <= places[0] < places[1] < places[2] <= high
-    assert places[1] / places[0] > 1.05
-
-
-def test_labels_of_single_points_are_below_them_and_apart() -> None:
-    roof = Series("roof", "ink", "ceiling", (1.0, 1000.0), (100.0, 100.0))
-    on_it = [
-        Series(name, "flash1", "simulate", (x,), (100.0,), label=f"at {name} bytes") for name, x in (("a", 50.0), ("b", 60.0))
-    ]
-    panel = Panel(Axis("rate", "rate", limits=(1.0, 1000.0)), (roof, *on_it))
-    heights = [text_y for _, text_y, _, _ in end_labels(Cell("", SIZE, (panel,)), panel)]
-    assert max(heights) < 100
-    assert heights[0] > 1.5 * heights[1]
-
-
-def test_a_label_does_not_cover_points_of_its_curve() -> None:
-    """A curve that turns back has its label at its end.
-
-    This is so unless points follow at that height.
-    """
-    for turn, place in ((12.0, 20.0), (1e3, 10.0)):
-        seen = Series("a", "a", "measure", (1.0, 1e4, 20.0, 10.0), (1e6, 1e6, turn, 11.0))
-        panel = Panel(BYTES, (seen, Series("a", "a", "path", seen.x, seen.y, label="a")))
-        assert [x for x, *_ in end_labels(Cell("", SIZE, (panel,)), panel)] == [place]
-
-
-@settings(derandomize=True, deadline=None)
-@given(st.lists(st.floats(0, 1), max_size=6).map(sorted))
-def test_spread_keeps_order_and_gap(places: list[float]) -> None:
-    moved = spread(places, 0.1)
-    assert all(after - before > 0.09 for before, after in pairwise(moved))
-
-
-def test_a_series_with_unequal_lengths_is_refused() -> None:
-    with pytest.raises(ValueError, match="differ in length"):
-        Series("s", "flash1", "trace", (1.0,), (1.0, 2.0))

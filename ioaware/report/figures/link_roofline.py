@@ -8,7 +8,7 @@ from ioaware.analysis.theory.counts.gpu_transfers import Problem
 from ioaware.analysis.theory.gpu_plan import Plan, plans
 from ioaware.display.units import bytes_text, significant, size_text, time_text
 from ioaware.machine import PRESETS
-from ioaware.report.chart import Axis, Cell, Figure, Panel, Series
+from ioaware.report.chart import Axis, Cell, Figure, Mark, Panel, Series
 from ioaware.report.figures.roofline import RATE
 
 MACHINE = PRESETS["H200"]
@@ -94,15 +94,15 @@ def _roofs() -> list[Series]:
     """Return the slopes of NVLink and HBM up to their ridges, and the ceiling."""
     link, peak = MACHINE.link, MACHINE.peaks[DTYPE].flops_per_s
     low, high = INTENSITY.limits or (1.0, 1.0)
-    slopes = {"HBM": MACHINE.bandwidth_bytes_per_s("hbm"), **({"NVLink": link.ceiling_bytes_per_s} if link else {})}
+    slopes: dict[str, tuple[float, Mark]] = {"HBM": (MACHINE.bandwidth_bytes_per_s("hbm"), "ceiling")}
+    slopes |= {"NVLink": (link.ceiling_bytes_per_s, "bound")} if link else {}
     found: list[Series] = []
-    for name, bytes_per_s in slopes.items():
+    for name, (bytes_per_s, mark) in slopes.items():
         ridge = peak / bytes_per_s
-        places = (low, (low**3 * ridge) ** 0.25, ridge)
-        tags = ("", f"{name} {significant(bytes_per_s / 1e12)} TB/s", "")
+        places = (low, low**0.6 * ridge**0.4, ridge)
         rates = tuple(bytes_per_s * x / 1e12 for x in places)
-        found.append(Series(f"limit of {name}", "neutral", "ceiling", places, rates, tags=tags))
-    start = peak / slopes["HBM"]
-    middle, rate = (start * high) ** 0.5, peak / 1e12
-    tags = ("", f"tensor cores {significant(rate)} TFLOP/s", "")
-    return [*found, Series("tensor cores", "neutral", "ceiling", (start, middle, high), (rate,) * 3, tags=tags)]
+        named = f"limit of {name}, {significant(bytes_per_s / 1e12)} TB/s"
+        found.append(Series(named, "neutral", mark, places, rates, tags=("", name, "")))
+    start, rate = peak / slopes["HBM"][0], peak / 1e12
+    named, middle = f"tensor cores, {significant(rate)} TFLOP/s", (start * high) ** 0.5
+    return [*found, Series(named, "ink", "ceiling", (start, middle, high), (rate,) * 3, tags=("", "tensor cores", ""))]

@@ -43,7 +43,7 @@ def many_gpus() -> Figure | None:
     matmul = [(float(p), _matmul_ns(p), f"matmuls on {p:,} GPUs: {time_text(_matmul_ns(p))}") for p in GPUS]
     times = (*series_of("matmuls", "neutral", "ceiling", matmul, "matmul"), *times)
     hbm = MACHINE.level("hbm").capacity_bytes
-    held = (*series_of("capacity of HBM", "neutral", "ceiling", [(float(p), hbm, bytes_text(hbm)) for p in GPUS], "HBM"), *held)
+    held = (*series_of("capacity of HBM", "neutral", "bound", [(float(p), hbm, bytes_text(hbm)) for p in GPUS], "HBM"), *held)
     return Figure(
         "many_gpus",
         "Attention over up to 1,024 GPUs, on paper",

@@ -89,14 +89,14 @@ def _roofs(head_dim: int, seen: Sequence[Pair]) -> tuple[Series, ...]:
     per_clock = bandwidth / clock / MACHINE.sms
     ridge, exponentials = TENSOR_FLOPS / per_clock, float(EXPONENTIALS * 4 * head_dim)
     low, high = INTENSITY.limits or (1.0, 1.0)
-    places, middle = (low, (low * ridge**3) ** 0.25, ridge, (ridge * high) ** 0.5, high), (ridge * high) ** 0.5
+    places, middle = (low, (low * ridge**5) ** (1 / 6), ridge, (ridge * high) ** 0.5, high), (ridge * high) ** 0.5
     slope = tuple(min(float(TENSOR_FLOPS), per_clock * x) for x in places)
     flat = f"tensor cores {TENSOR_FLOPS:,}" + (" and exponentials" if exponentials == TENSOR_FLOPS else "")
     hbm = f"HBM {significant(bandwidth / 1e12)} TB/s"
     found = [Series("HBM and tensor cores", "neutral", "ceiling", places, slope, tags=("", hbm, "", flat, ""))]
     if exponentials > TENSOR_FLOPS:
         tags = ("", f"exponentials {exponentials:,.0f}", "")
-        found.append(Series("exponential units", "neutral", "ceiling", (ridge, middle, high), (exponentials,) * 3, tags=tags))
+        found.append(Series("exponential units", "ink", "ceiling", (ridge, middle, high), (exponentials,) * 3, tags=tags))
     in_turn = 1 / (1 / TENSOR_FLOPS + 1 / exponentials)
     return (
         *found,

@@ -58,8 +58,10 @@ def side_by_side(found: Findings) -> BarFigure:
         low, high = found.hbm_range
         interval = None if high is None else (low, high)
         decided = found.hbm_bytes is not None
-        shown = _against(found.hbm_bytes, found) if decided else f"{bytes_text(low)} to {bytes_text(high)}: data decide"
-        bars.append(Bar(f"HBM, simulated on {found.machine.name}", found.hbm_bytes, shown, HBM, interval))
+        ends = f"{bytes_text(low)} to {bytes_text(high)}"
+        shown = _against(found.hbm_bytes, found) if decided else f"{ends}: data decide"
+        between = f": {ends}" if decided and interval and bytes_text(low) != bytes_text(high) else ""
+        bars.append(Bar(f"HBM, simulated on {found.machine.name}{between}", found.hbm_bytes, shown, HBM, interval))
     bars.append(Bar("compulsory: inputs and outputs once", found.compulsory_bytes, bytes_text(found.compulsory_bytes), FLOOR))
     if found.lower_bound_bytes is not None and found.lower_bound_bytes != found.compulsory_bytes:
         bars.append(Bar("lower bound on requested", found.lower_bound_bytes, bytes_text(found.lower_bound_bytes), "neutral"))
@@ -89,14 +91,14 @@ def roofline(found: Findings) -> Figure | None:
     requested = found.derived.requested.total_bytes if found.derived.requested else None
     compulsory = found.derived.compulsory
     places = (
-        ("at requested bytes", requested, found.bound(flops, requested, None), REQUESTED),
-        ("at simulated HBM bytes", found.hbm_bytes, found.bound(flops, None, found.hbm), HBM),
-        ("at compulsory bytes", found.compulsory_bytes, found.bound(flops, None, compulsory), FLOOR),
+        ("requested", requested, found.bound(flops, requested, None), REQUESTED),
+        ("simulated HBM", found.hbm_bytes, found.bound(flops, None, found.hbm), HBM),
+        ("compulsory", found.compulsory_bytes, found.bound(flops, None, compulsory), FLOOR),
     )
     marks = [one for label, moved, bound, color in places for one in _on_roof(bound, flops, label, moved, color)]
     marks += _timed(found)
-    roofs = {"HBM": hbm_rate, "L2": l2_rate}
-    seen = [x for one in marks for x in one.x] + [peak / rate for rate in roofs.values() if rate]
+    roofs = {"HBM": (hbm_rate, HBM), "L2": (l2_rate, REQUESTED)}
+    seen = [x for one in marks for x in one.x] + [peak / rate for rate, _ in roofs.values() if rate]
     rates = f"{significant(hbm_rate / 1e12)} TB/s at HBM"
     rates += f", {significant(l2_rate / 1e12)} TB/s of the L2" if l2_rate else ""
     caption = (
@@ -112,22 +114,26 @@ def roofline(found: Findings) -> Figure | None:
     return drawable(Figure("roofline", f"Roofline of {found.machine.name}", caption, (cell,), 1))
 
 
-def _roofs(rates: Mapping[str, float | None], peak: float, dtype: str, low: float, high: float) -> Iterator[Series]:
-    """Yield the slope of each level's rate, and the peak from the first ridge on."""
-    known = {level: rate for level, rate in rates.items() if rate}
-    for level, rate in known.items():
+def _roofs(rates: Mapping[str, tuple[float | None, str]], peak: float, dtype: str, low: float, high: float) -> Iterator[Series]:
+    """Yield the slope of each level's rate, and the peak from the first ridge on.
+
+    A level has the colour of the bytes that pass it.
+    """
+    known = [(level, rate, color) for level, (rate, color) in rates.items() if rate]
+    for level, rate, color in known:
         ends = [(x, x * rate / 1e12, f"{level}: {significant(x)} FLOP per byte") for x in (peak / rate, low)]
-        yield from series_of(f"roof of {level}", "ink", "ceiling", ends, level)
-    first = peak / max(known.values())
-    yield from series_of(f"peak of {dtype}", "ink", "ceiling", [(x, peak / 1e12, f"peak of {dtype}") for x in (first, high)])
+        yield from series_of(f"roof of {level}", color, "ceiling", ends, level)
+    first, name = peak / max(rate for _, rate, _ in known), f"peak of {dtype}"
+    yield from series_of(name, "ink", "ceiling", [(x, peak / 1e12, name) for x in (first, high)], name)
 
 
 def _on_roof(bound: TimeBound, flops: int, label: str, moved: int | None, color: str) -> tuple[Series, ...]:
     if not moved:
         return ()
     rate = flops / bound.time_ns / 1e3 if bound.time_ns else None
-    hover = f"{label}: {significant(flops / moved)} FLOP per byte\nat least {time_text(bound.time_ns)}, bound by {bound.binds}"
-    return series_of(label, color, "simulate", [(flops / moved, rate, hover)], label)
+    name = f"at {label} bytes"
+    hover = f"{name}: {significant(flops / moved)} FLOP per byte\nat least {time_text(bound.time_ns)}, bound by {bound.binds}"
+    return series_of(name, color, "simulate", [(flops / moved, rate, hover)], label)
 
 
 def _timed(found: Findings) -> tuple[Series, ...]:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from ioaware.display.text import clean
 from ioaware.report import style
 from ioaware.report.chart import Axis, Cell, Panel, Series
-from ioaware.report.scales import cell_limits, end_labels, panel_limits, panel_ticks, ticks
+from ioaware.report.end_labels import Anchor, EndLabel, end_labels
+from ioaware.report.label_boxes import Box, Line
+from ioaware.report.scales import cell_limits, panel_limits, panel_ticks, ticks
 from ioaware.report.svg.elements import Drawing, dots, drawing, element, path, text
 
 WIDE, THIRD, NARROW = 620, 420, 350
@@ -22,9 +25,11 @@ WIDE, THIRD, NARROW = 620, 420, 350
 They are the width of one of two columns or fewer, of one of three, and on a phone.
 """
 PANEL_HEIGHT, GAP, TOP, TITLE, AXIS = 230, 34, 20, 22, 46
-LEFT, RIGHT, CHARACTER, LINE = 62, 16, 6.6, 13
+LEFT, RIGHT, CHARACTER = 62, 16, 6.6
 CAP = 3.0
 """Half the width of an error bar's ends."""
+LIMITS = ("ceiling", "bound")
+"""Forms of lines that have their texts above them."""
 Scale = Callable[[float], float]
 
 
@@ -74,40 +79,66 @@ def _panel(
     frame = element("path", class_="frame", d=path([(LEFT, top), (LEFT, top + height), (LEFT + inner, top + height)]))
     shown = [text(label, LEFT + across(x), top + height + 16, "middle") for x, label in x_ticks] if last else []
     names = [text(label, LEFT - 7, top + up(y) + 4, "end") for y, label in y_ticks]
-    title = text(panel.y.label, 2, top - 7, class_="name")
-    labels = [(LEFT + across(x) + 7, top + up(y) + 4, *rest) for x, y, *rest in (end_labels(cell, panel) if named else ())]
-    ends = [text(label, x, y, class_=f"end f-{style.token(color)}") for x, y, label, color in labels]
-    taken = [(x, y, CHARACTER * len(label)) for x, y, label, _ in labels]
-    tags = [part for series in panel.series for part in _tags(series, across, up, top, inner, taken)] if tagged else []
+    title = text(panel.y.label, 2, top - 9, class_="name")
+    labels = end_labels(cell, panel) if named else []
+    ends = [_end(one, LEFT + across(one.x), top + up(one.y) + 4) for one in labels]
+    taken = [_Place(LEFT + across(one.x) + 7, top + up(one.y) + 4, one.anchor).box(one.text) for one in labels]
+    lines = [
+        [(LEFT + across(x), top + up(y)) for x, y in zip(series.x, series.y, strict=True)]
+        for series in panel.series
+        if style.FORMS[series.mark].dash
+    ]
+    tags = [part for series in panel.series for part in _tags(series, across, up, top, inner, taken, lines)] if tagged else []
     return element(
         "g", [title, frame, element("g", shown, class_="x-ticks"), element("g", names, class_="y-ticks"), plot, *ends, *tags],
         data_panel=number,
     )  # fmt: skip
 
 
+def _end(label: EndLabel, x: float, y: float) -> str:
+    """Return the name of a curve or a point, beside (x, y) in pixels."""
+    away = 7 if label.anchor == "start" else -7
+    return text(label.text, x + away, y, label.anchor, class_=f"end f-{style.token(label.color)}")
+
+
 def _tags(
-    series: Series, across: Scale, up: Scale, top: float, inner: float, taken: Sequence[tuple[float, float, float]]
+    series: Series, across: Scale, up: Scale, top: float, inner: float, taken: Sequence[Box], lines: Sequence[Line]
 ) -> Iterator[str]:
     """Yield the short text of each point that has one.
 
-    The text stands above a limit's line, and below a point, or above it where a curve's name is: `taken` are the left ends,
-    heights and widths of the names.
+    The text stands above a limit's line. It stands around a point where neither a curve's name, `taken`, nor a line is.
     """
-    limit = series.mark == "ceiling"
     for x, y, tag in zip(series.x, series.y, series.tags, strict=False):
         if tag:
-            wide, height = CHARACTER * len(tag), top + up(y)
-            at = LEFT + min(max(across(x), wide * (1.0 if limit else 0.5)), inner)
-            places = (height - 5,) if limit else (height + 15, height - 8)
-            free = [place for place in places if not _covers(taken, at - wide / 2, at + wide / 2, place)]
-            yield text(
-                tag, at, (free or places)[0], "end" if limit else "middle", class_=f"end tag f-{style.token(series.color)}"
-            )
+            wide, at, height = CHARACTER * len(tag), LEFT + across(x), top + up(y)
+            if series.mark in LIMITS:
+                places = [_Place(max(at, LEFT + wide), height - 5, "end")]
+            else:
+                middle = min(max(at, LEFT + wide / 2), LEFT + inner)
+                sides: tuple[tuple[float, Anchor], ...] = ((middle, "middle"), (at + 7, "start"), (at - 7, "end"))
+                places = [_Place(left, base, anchor) for base in (height + 15, height - 8) for left, anchor in sides]
+            free = [one for one in places if not _covered(one.box(tag), taken, lines)]
+            at, base, anchor = (free or places)[0]
+            yield text(tag, at, base, anchor, class_=f"end tag f-{style.token(series.color)}")
 
 
-def _covers(taken: Sequence[tuple[float, float, float]], left: float, right: float, height: float) -> bool:
-    """Return whether one of the names lies on a line from left to right at a height."""
-    return any(x < right and left < x + wide and abs(y - height) < LINE for x, y, wide in taken)
+class _Place(NamedTuple):
+    """A text's place in pixels, y downwards."""
+
+    x: float
+    base: float
+    anchor: Anchor
+
+    def box(self, words: str) -> Box:
+        """Return the rectangle of a text there."""
+        wide = CHARACTER * len(words)
+        left = self.x - wide * {"start": 0.0, "middle": 0.5, "end": 1.0}[self.anchor]
+        return Box(left, left + wide, self.base - 10, self.base + 2)
+
+
+def _covered(box: Box, taken: Sequence[Box], lines: Sequence[Line]) -> bool:
+    """Return whether a name or a line is under a text."""
+    return any(box.meets(one) for one in taken) or box.crossed_by(lines)
 
 
 def _data(name: str, axis: Axis, low: float, high: float) -> dict[str, str]:
