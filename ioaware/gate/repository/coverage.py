@@ -5,13 +5,17 @@ It comes from the ledger and the source.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ioaware.gate.repository.kernel_finder import find_kernels
 from ioaware.gate.repository.ledger import LEDGER, Entry, Ledger, State, missing_tests
+
+UNLISTED = "not in the ledger: ioaware coverage --write adds it"
+UNEXPLAINED = "without a date or a reason: ioaware coverage --write dates it"
+UNDATED = (UNLISTED, UNEXPLAINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +58,9 @@ def coverage(root: Path, ledger: Ledger | None) -> Coverage:
     A gate whose test is gone is no gate.
     """
     found = find_kernels(root)
-    known = ledger.kernels if ledger else {}
+    known = ledger.kernels if ledger else dict[str, Entry]()
     gone = set(missing_tests(root, ledger)) if ledger else set[str]()
-    rows = tuple(_row(kernel, known.get(kernel, Entry()), gone) for kernel in sorted(found))
+    rows = tuple(_row(kernel, known.get(kernel), gone) for kernel in sorted(found))
     stale = [
         f"{kernel} is in the ledger, and no kernel of the repository: ioaware coverage --write removes it"
         for kernel in sorted(known.keys() - found)
@@ -64,20 +68,30 @@ def coverage(root: Path, ledger: Ledger | None) -> Coverage:
     stale += [
         f"{test} does not exist, or does not use traffic: restore it, or take it out of {LEDGER}" for test in sorted(gone)
     ]
+    stale += [f"{kernel} is pending, {why}" for kernel, state, why in rows if ledger and state == "pending" and why in UNDATED]
     return Coverage(rows, tuple(stale))
 
 
-def _row(kernel: str, entry: Entry, gone: set[str]) -> tuple[str, State, str]:
+def _row(kernel: str, entry: Entry | None, gone: set[str]) -> tuple[str, State, str]:
+    if entry is None:
+        return kernel, "pending", UNLISTED
     if entry.exempt:
         return kernel, "exempt", entry.exempt
-    tests = [test for test in entry.tests if test not in gone]
-    return kernel, "gated" if tests else "pending", ", ".join(tests)
+    if tests := [test for test in entry.tests if test not in gone]:
+        return kernel, "gated", ", ".join(tests)
+    return kernel, "pending", entry.pending or ("its test is gone" if entry.tests else UNEXPLAINED)
 
 
-def completed(ledger: Ledger | None, kernels: Iterable[str]) -> Ledger:
-    """Return a ledger with these kernels.
+def completed(ledger: Ledger | None, kernels: Mapping[str, str]) -> Ledger:
+    """Return a ledger with these kernels, each with why it is pending.
 
-    New ones are pending, and those that are gone are left out.
+    That is the reason of a new one, and of one without any. Those that are gone are left out.
     """
-    known = ledger.kernels if ledger else {}
-    return Ledger({kernel: known.get(kernel, Entry()) for kernel in kernels})
+    known = ledger.kernels if ledger else dict[str, Entry]()
+    found = {kernel: known.get(kernel, Entry()) for kernel in kernels}
+    return Ledger(
+        {
+            kernel: replace(entry, pending=kernels[kernel]) if entry.state == "pending" and not entry.pending else entry
+            for kernel, entry in found.items()
+        }
+    )

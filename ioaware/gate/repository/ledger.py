@@ -1,9 +1,9 @@
 """Keep the ledger of a repository.
 
-Each kernel is gated by tests, exempt with a reason, or pending.
+Each kernel is gated by tests, exempt with a reason, or pending with a date or a reason.
 
-`traffic-ledger.toml` at the root of the tests. `ioaware coverage --write` adds kernels as pending; `pytest --traffic=create`
-and `accept` record which tests gate which; a person writes the exemptions.
+`traffic-ledger.toml` at the root of the tests. `ioaware coverage --write` adds kernels as pending since today; `pytest
+--traffic=create` and `accept` record which tests gate which; a person writes the exemptions.
 """
 
 from __future__ import annotations
@@ -28,10 +28,14 @@ State = Literal["gated", "exempt", "pending"]
 
 @dataclass(slots=True)
 class Entry:
-    """One kernel: the tests that gate it, or why none does."""
+    """One kernel: the tests that gate it, or why none does.
+
+    `pending` is a date or a reason, until there are tests.
+    """
 
     tests: list[str] = field(default_factory=list[str])
     exempt: str = ""
+    pending: str = ""
 
     @property
     def state(self) -> State:
@@ -67,10 +71,11 @@ class Ledger:
             for kernel, entry in self.kernels.items():
                 if test in entry.tests and kernel not in launched:
                     entry.tests.remove(test)
+                    entry.pending = entry.pending or f"{test} launches it no more"
             for kernel in launched:
                 entry = self.kernels.setdefault(kernel, Entry())
                 if test not in entry.tests and not entry.exempt:
-                    entry.tests = sorted([*entry.tests, test])
+                    entry.tests, entry.pending = sorted([*entry.tests, test]), ""
         return ledger_text(self) != before
 
 
@@ -117,14 +122,21 @@ def _entry(kernel: str, value: Any) -> Entry:
     if not isinstance(value, dict):
         raise ValueError(f"{kernel} is no table")
     table = cast("dict[str, Any]", value)
-    if table.keys() - {"tests", "exempt"}:
-        raise ValueError(f"{kernel}: only `tests` and `exempt` are known")
-    tests, exempt = table.get("tests", []), table.get("exempt", "")
+    if table.keys() - {"tests", "exempt", "pending"}:
+        raise ValueError(f"{kernel}: only `tests`, `exempt` and `pending` are known")
+    tests = table.get("tests", [])
     if not isinstance(tests, list) or not all(isinstance(test, str) and test for test in cast("list[Any]", tests)):
         raise ValueError(f"{kernel}: tests are a list of names")
-    if not isinstance(exempt, str) or ("exempt" in table and not exempt.strip()):
-        raise ValueError(f"{kernel}: an exemption is a reason in words")
-    return Entry(list(cast("list[str]", tests)), exempt)
+    exempt = _reason(kernel, table, "exempt", "an exemption is a reason in words")
+    pending = _reason(kernel, table, "pending", "what is pending has a date or a reason in words")
+    return Entry(list(cast("list[str]", tests)), exempt, pending)
+
+
+def _reason(kernel: str, table: Mapping[str, Any], name: str, rule: str) -> str:
+    reason = table.get(name, "")
+    if not isinstance(reason, str) or (name in table and not reason.strip()):
+        raise ValueError(f"{kernel}: {rule}")
+    return reason
 
 
 def write_ledger(root: Path, ledger: Ledger) -> None:
@@ -137,15 +149,22 @@ def ledger_text(ledger: Ledger) -> str:
     """Return the ledger as TOML."""
     lines = [
         "# Kernels and the tests that gate their memory traffic. Written by ioaware coverage and pytest --traffic=create;",
-        '# replace `tests = []` by `exempt = "reason"` where a kernel cannot be gated.',
+        '# replace `pending = "..."` by `exempt = "reason"` where a kernel cannot be gated.',
         f"schema = {SCHEMA}",
         f"count = {len(ledger.kernels)}",
         "[kernels]",
     ]
     for kernel, entry in sorted(ledger.kernels.items()):
-        value = f"exempt = {_string(entry.exempt)}" if entry.exempt else f"tests = [{', '.join(map(_string, entry.tests))}]"
-        lines.append(f"{_string(kernel)} = {{ {value} }}")
+        lines.append(f"{_string(kernel)} = {{ {_value(entry)} }}")
     return "\n".join(lines) + "\n"
+
+
+def _value(entry: Entry) -> str:
+    if entry.exempt:
+        return f"exempt = {_string(entry.exempt)}"
+    if entry.pending and not entry.tests:
+        return f"pending = {_string(entry.pending)}"
+    return f"tests = [{', '.join(map(_string, entry.tests))}]"
 
 
 def _string(text: str) -> str:

@@ -12,8 +12,9 @@ import math
 import re
 import subprocess
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 
 from ioaware._atomic_file import atomic_write, make_directory
@@ -119,7 +120,7 @@ def make_plan(root: Path, runner: str | None, report: Callable[[str], None]) -> 
     elif (root / tests).exists():
         plan.kept.append(f"{tests.as_posix()} exists and stays as it is")
     ledger = read_ledger(root)
-    plan.create(Path(LEDGER), lambda: ledger_text(completed(ledger, kernels)))
+    plan.create(Path(LEDGER), lambda: ledger_text(completed(ledger, _pending(kernels, plan.calls))))
     gated = {kernel for call in working for kernel in call.kernels} & kernels
     _add_tables(plan, working, math.floor(100 * len(gated) / len(kernels)) if plan.tests else None)
     job = _job(root, runner)
@@ -129,6 +130,18 @@ def make_plan(root: Path, runner: str | None, report: Callable[[str], None]) -> 
         plan.create(GPU, lambda: gpu_workflow(job))
         _add_lint(plan, [label for label in job.runner if label != "self-hosted"])
     return plan
+
+
+def _pending(kernels: Iterable[str], calls: Sequence[GatedCall]) -> dict[str, str]:
+    """Return why each kernel is pending: since when, and why a call does not run."""
+    since = f"since {date.today().isoformat()}"
+    refused = {
+        kernel: f"; {call.function.place}: {call.why}"
+        for call in reversed(calls)
+        if call.why
+        for kernel in call.function.kernels
+    }
+    return {kernel: since + refused.get(kernel.rpartition(":")[2], "") for kernel in kernels}
 
 
 def _add_lint(plan: Plan, labels: Sequence[str]) -> None:

@@ -16,7 +16,9 @@ TEST = "tests/test_k.py::TestAll::test_k0[a-b]"
 
 
 def ledger() -> Ledger:
-    return Ledger({"k.py:k0": Entry([TEST]), "k.py:k1": Entry(exempt='data decide: "paged"\n'), "k.py:k2": Entry()})
+    return Ledger(
+        {"k.py:k0": Entry([TEST]), "k.py:k1": Entry(exempt='data decide: "paged"\n'), "k.py:k2": Entry(pending="since 2026")}
+    )
 
 
 @pytest.fixture
@@ -56,6 +58,7 @@ def test_a_ledger_truncated_at_every_byte_is_refused(tmp_path: Path) -> None:
         "schema = 1\ncount = 1\n[kernels]\na = { tests = ['t'], tests = [] }",
         "schema = 1\ncount = 1\n[kernels]\na = { exempt = '' }",
         "schema = 1\ncount = 1\n[kernels]\na = { exempt = ' ' }", "schema = 1\ncount = 1\n[kernels]\na = { exempt = true }",
+        "schema = 1\ncount = 1\n[kernels]\na = { pending = ' ' }", "schema = 1\ncount = 1\n[kernels]\na = { pending = 2026 }",
         "schema = 1\ncount = 2\n[kernels]\na = { tests = [] }\na = { tests = [] }",
     ],
 )  # fmt: skip
@@ -65,7 +68,8 @@ def test_another_file_is_refused(text: str) -> None:
 
 
 def test_the_share(root: Path) -> None:
-    found = coverage(root, ledger())
+    listed = completed(ledger(), dict.fromkeys(("k.py:k0", "k.py:k1", "k.py:k2", "k.py:k3"), "today"))
+    found = coverage(root, listed)
     assert [(kernel, state) for kernel, state, _ in found.kernels] == [
         ("k.py:k0", "gated"), ("k.py:k1", "exempt"), ("k.py:k2", "pending"), ("k.py:k3", "pending"),
     ]  # fmt: skip
@@ -74,13 +78,26 @@ def test_the_share(root: Path) -> None:
     assert coverage(root, None).share == 0
 
 
+def test_what_is_pending_has_a_date_or_a_reason(root: Path) -> None:
+    listed = ledger()
+    listed.kernels["k.py:k0"] = Entry()
+    assert coverage(root, listed).stale == (
+        "k.py:k0 is pending, without a date or a reason: ioaware coverage --write dates it",
+        "k.py:k3 is pending, not in the ledger: ioaware coverage --write adds it",
+    )
+    renewed = completed(listed, dict.fromkeys(listed.kernels.keys() | {"k.py:k3"}, "since today"))
+    assert [entry.pending for _, entry in sorted(renewed.kernels.items())] == ["since today", "", "since 2026", "since today"]
+    assert coverage(root, renewed).stale == ()
+    assert coverage(root, None).stale == ()
+
+
 @pytest.mark.parametrize(
     "body",
     ["", "class TestAll:\n    def test_k0(self):\n        pass\n", "def test_k0(traffic):\n    pass\n", "class TestAll(:"],
 )
 def test_a_gate_without_its_test_is_no_gate(root: Path, body: str) -> None:
     (root / "tests" / "test_k.py").write_text(body)
-    found = coverage(root, ledger())
+    found = coverage(root, completed(ledger(), dict.fromkeys(("k.py:k0", "k.py:k1", "k.py:k2", "k.py:k3"), "today")))
     assert (found.share, found.stale) == (
         0,
         (f"{TEST} does not exist, or does not use traffic: restore it, or take it out of traffic-ledger.toml",),
@@ -88,12 +105,13 @@ def test_a_gate_without_its_test_is_no_gate(root: Path, body: str) -> None:
 
 
 def test_a_removed_kernel_makes_the_ledger_stale(root: Path) -> None:
-    (root / "k.py").write_text(KERNELS.replace("k2", "k5"))
+    (root / "k.py").write_text(KERNELS.replace("k2", "k5").replace("def k3", "def k0"))
     assert coverage(root, ledger()).stale == (
         "k.py:k2 is in the ledger, and no kernel of the repository: ioaware coverage --write removes it",
+        "k.py:k5 is pending, not in the ledger: ioaware coverage --write adds it",
     )
-    renewed = completed(ledger(), ["k.py:k0", "k.py:k5"])
-    assert renewed == Ledger({"k.py:k0": Entry([TEST]), "k.py:k5": Entry()})
+    renewed = completed(ledger(), {"k.py:k0": "new", "k.py:k5": "new"})
+    assert renewed == Ledger({"k.py:k0": Entry([TEST]), "k.py:k5": Entry(pending="new")})
 
 
 def test_gates_are_recorded() -> None:
@@ -101,4 +119,6 @@ def test_gates_are_recorded() -> None:
     assert made.gate({"t": ["k.py:k2", "new.py:k"], TEST: ["k.py:k1"]})
     states: dict[str, Any] = {kernel: (entry.tests, entry.exempt != "") for kernel, entry in made.kernels.items()}
     assert states == {"k.py:k0": ([], False), "k.py:k1": ([], True), "k.py:k2": (["t"], False), "new.py:k": (["t"], False)}
+    assert made.kernels["k.py:k0"].pending == f"{TEST} launches it no more"
+    assert made.kernels["k.py:k2"].pending == ""
     assert not made.gate({"t": ["k.py:k2", "new.py:k"]})

@@ -108,7 +108,7 @@ def test_a_ledger_that_cannot_be_read(tmp_path: Path) -> None:
         ("schema = 1\ncount = 1\n[kernels]\n", "count is 1, and it has 0 kernels"),
         ("schema = 1\ncount = true\n[kernels]\nk = {}\n", "count is True, and it has 1 kernels"),
         ("schema = 1\ncount = 1\n[kernels]\nk = 3\n", "k is no table"),
-        ("schema = 1\ncount = 1\n[kernels]\nk = {test = []}\n", "k: only `tests` and `exempt` are known"),
+        ("schema = 1\ncount = 1\n[kernels]\nk = {test = []}\n", "k: only `tests`, `exempt` and `pending` are known"),
         ("schema = 1\ncount = 1\n[kernels]\nk = {tests = ['']}\n", "k: tests are a list of names"),
         ("schema = 1\ncount = 1\n[kernels]\nk = {tests = 't'}\n", "k: tests are a list of names"),
         ("schema = 1\ncount = 1\n[kernels]\nk = {exempt = ' '}\n", "k: an exemption is a reason in words"),
@@ -123,14 +123,17 @@ def test_a_ledger_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_ledger_is_read_back(tmp_path: Path) -> None:
-    ledger = Ledger({"b.py:b": Entry(["t.py::t"]), 'ä"\x7f.py:a': Entry([], "data decide"), "c": Entry()})
+    ledger = Ledger(
+        {"b.py:b": Entry(["t.py::t"]), 'ä"\x7f.py:a': Entry([], "data decide"), "c": Entry([], "", "since May"), "d": Entry()}
+    )
     write_ledger(tmp_path, ledger)
     assert read_ledger(tmp_path) == ledger
     assert (
         (tmp_path / LEDGER)
         .read_text(encoding="utf-8")
         .endswith(
-            'schema = 1\ncount = 3\n[kernels]\n"b.py:b" = { tests = ["t.py::t"] }\n"c" = { tests = [] }\n'
+            'schema = 1\ncount = 4\n[kernels]\n"b.py:b" = { tests = ["t.py::t"] }\n"c" = { pending = "since May" }\n'
+            '"d" = { tests = [] }\n'
             '"ä\\"\\u007f.py:a" = { exempt = "data decide" }\n'
         )
     )
@@ -146,15 +149,17 @@ def test_coverage_of_a_repository(tmp_path: Path) -> None:
     ledger.kernels["k.py:c"] = Entry([], "no formula")
     found = coverage(tmp_path, ledger)
     assert found.kernels == (
-        ("k.py:a", "gated", "t.py::T::one"), ("k.py:b", "pending", ""), ("k.py:c", "exempt", "no formula"),
-        ("k.py:d", "pending", ""),
+        ("k.py:a", "gated", "t.py::T::one"), ("k.py:b", "pending", "its test is gone"), ("k.py:c", "exempt", "no formula"),
+        ("k.py:d", "pending", "not in the ledger: ioaware coverage --write adds it"),
     )  # fmt: skip
     assert found.stale == (
         "gone.py:g is in the ledger, and no kernel of the repository: ioaware coverage --write removes it",
         "t.py::none does not exist, or does not use traffic: restore it, or take it out of traffic-ledger.toml",
         "t.py::two does not exist, or does not use traffic: restore it, or take it out of traffic-ledger.toml",
+        "k.py:d is pending, not in the ledger: ioaware coverage --write adds it",
     )
     assert found.share == pytest.approx(100 / 3)
     assert coverage(tmp_path, None).share == 0
-    assert completed(ledger, ["k.py:a", "new"]).kernels == {"k.py:a": ledger.kernels["k.py:a"], "new": Entry()}
-    assert completed(None, ["new"]).kernels == {"new": Entry()}
+    new = Entry(pending="today")
+    assert completed(ledger, {"k.py:a": "today", "new": "today"}).kernels == {"k.py:a": ledger.kernels["k.py:a"], "new": new}
+    assert completed(None, {"new": "today"}).kernels == {"new": new}

@@ -5,6 +5,7 @@ Every way in which such a file may have a gate keeps it an error.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -92,5 +93,5 @@ def test_a_file_of_the_ledger_is_never_left_out(gated: Repository) -> None:  # n
     other.write_text(BROKEN)
     assert run(["coverage", str(gated.root), "--write"], Settings()) == 0
     ledger = gated.root / LEDGER
-    ledger.write_text(ledger.read_text().replace("tests = []", 'tests = ["gate_speed.py::test_speed"]'))
+    ledger.write_text(re.sub('pending = "[^"]*"', 'tests = ["gate_speed.py::test_speed"]', ledger.read_text()))
     assert gated.pytest("--traffic-only").code == 2

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,14 @@ def test_scale(traffic):
     assert traffic(scale, x, w) == traffic.snapshot()
 """)
     )
+
+
+def test_the_ledger_says_why_a_kernel_is_pending(root: Path) -> None:
+    (function,) = find_host_functions(root)
+    tried = [GatedCall(function, ".", "scale", why="it needs a scale"), GatedCall(function, ".", "scale", why="again")]
+    found = setup_plan._pending(["scale.py:scale_kernel", "scale.py:other"], tried)
+    today = f"since {date.today().isoformat()}"
+    assert found == {"scale.py:scale_kernel": f"{today}; scale.py:scale: it needs a scale", "scale.py:other": today}
 
 
 @pytest.mark.parametrize("name", [*WRITTEN[:2], WRITTEN[3], *WORKFLOWS])

@@ -6,6 +6,7 @@ A test gates their traffic.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     metavar="PERCENT",
     help="Exit with 1 where fewer are gated.  [default: coverage of [tool.ioaware] in pyproject.toml]",
 )
-@click.option("--write", "write", is_flag=True, help="Write the ledger: new kernels pending, those that are gone removed.")
+@click.option("--write", "write", is_flag=True, help="Write the ledger: new kernels pending since today, gone ones removed.")
 @json_option
 @output_option("Write here instead of to stdout.")
 def coverage(root: Path, require: float | None, write: bool, as_json: bool, output: Path | None) -> int:
@@ -38,7 +39,8 @@ def coverage(root: Path, require: float | None, write: bool, as_json: bool, outp
     They are gated by a test, exempt with a reason, or pending.
 
     The ledger traffic-ledger.toml says which; pytest --traffic=create records the gates in it. With --require, exits with 1
-    where a smaller share is gated, and with 4 where there is no ledger or it names what is gone.
+    where a smaller share is gated. It exits with 4 where there is no ledger, where that names what is gone, and where it lacks
+    a kernel or why one is pending.
     Example: ioaware coverage --require 80
     """
     from ioaware.gate.repository.coverage import completed
@@ -52,7 +54,7 @@ def coverage(root: Path, require: float | None, write: bool, as_json: bool, outp
         require = read_config(root).coverage
     ledger = read_ledger(root)
     if write:
-        ledger = completed(ledger, find_kernels(root))
+        ledger = completed(ledger, dict.fromkeys(find_kernels(root), f"since {date.today().isoformat()}"))
         write_ledger(root, ledger)
         progress(f"wrote {root / LEDGER}")
     found = cover(root, ledger)
