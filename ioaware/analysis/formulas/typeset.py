@@ -1,6 +1,6 @@
 """Typeset formulas of any length as HTML.
 
-A line may end before each term of a sum. Repeated parts of a long formula get names, which are defined behind it.
+A line may end before a term of a sum. Repeated parts of a long formula get names, which are defined behind it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from sympy import Expr
 from ioaware.analysis.formulas.common_subexpressions import name_subexpressions
 from ioaware.analysis.formulas.iverson import with_brackets
 from ioaware.analysis.formulas.printing import show
+from ioaware.display.math_lines import breakable
 from ioaware.display.mathml import mathml
 from ioaware.display.text import clean
 
 MAX_TEXT = 3000
 """Characters of a formula and of its names up to which it is typeset."""
-ONE_LINE = 40
-"""Characters of a sum that is not broken."""
 
 
 def typeset(expr: Expr) -> str:
@@ -28,8 +27,8 @@ def typeset(expr: Expr) -> str:
     named = name_subexpressions(expr)
     if sum(len(show(part)) for part in (named.expr, *(value for _, value in named.names))) > MAX_TEXT:
         return ""
-    names = ", ".join(_before(f"<mi>{name}</mi><mo>=</mo>", value) for name, value in named.names)
-    return broken(named.expr) + (f' <span class="with">with {names}</span>' if names else "")
+    names = ", ".join(breakable(_before(f"<mi>{name}</mi><mo>=</mo>", value)) for name, value in named.names)
+    return breakable(mathml(named.expr)) + (f' <span class="with">with {names}</span>' if names else "")
 
 
 def formulas_html(rows: Iterable[tuple[str, Expr, Expr]], conditions: Iterable[str] = ()) -> str:
@@ -55,20 +54,6 @@ def typeset_condition(holds: Any) -> str:
     return mathml(with_brackets(holds))
 
 
-def broken(expr: Expr) -> str:
-    """Return a formula as MathML, a long sum with one `<math>` for each term."""
-    found: Any = expr
-    if not found.is_Add or len(show(expr)) <= ONE_LINE:
-        return mathml(expr)
-    first, *others = found.as_ordered_terms()
-    return " ".join((mathml(first), *(_added(term) for term in others)))
-
-
-def _added(term: Any) -> str:
-    sign, size = ("−", -term) if term.could_extract_minus_sign() else ("+", term)
-    return _before(f'<mo form="infix">{sign}</mo>', size)
-
-
 def _before(marks: str, expr: Expr) -> str:
-    """Return a formula with marks in front, where a line may end."""
+    """Return a formula with marks in front."""
     return mathml(expr).replace("<math>", f"<math>{marks}", 1)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ioaware.display.units import bytes_text, significant, time_text, times_text
+from ioaware.display.units import UNKNOWN, bytes_text, significant, time_text, times_text
 from ioaware.machine.time_bound import TimeBound, fastest_hbm
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, drawable, error_bars, series_of
 from ioaware.report.pages.over_figure import FLOOR, HBM, REQUESTED, SECTORS, over_parameters
@@ -48,12 +48,11 @@ def figures_of(found: Findings) -> Iterator[Shown]:
 
 def side_by_side(found: Findings) -> BarFigure:
     """Return requested, simulated, compulsory bytes and the lower bound as bars."""
-    derived = found.derived
-    requested = derived.requested.total_bytes if derived.requested else None
-    sectors = found.sector_bytes
-    bars = [Bar("requested by the kernels", requested, _against(requested, found), REQUESTED)]
+    requested, sectors = found.requested_bytes, found.sector_bytes
+    most = ", at most" if found.at_most else ""
+    bars = [Bar(f"requested by the kernels{most}", requested, _against(requested, found), REQUESTED)]
     if sectors is not None and sectors != requested:
-        bars.append(Bar("requested, in whole 32-byte sectors", sectors, _against(sectors, found), SECTORS))
+        bars.append(Bar(f"requested, in whole 32-byte sectors{most}", sectors, _against(sectors, found), SECTORS))
     if found.simulated is not None:
         low, high = found.hbm_range
         interval = None if high is None else (low, high)
@@ -69,7 +68,7 @@ def side_by_side(found: Findings) -> BarFigure:
     unknown = "the L2" if found.hbm_bytes is not None else "the data"
     caption += f"The whisker is the range over what is unknown of {unknown}. " if found.simulated else ""
     caption += f"Not simulated: {found.why_not_simulated}. " if found.why_not_simulated else ""
-    caption += "A dash stands for a number that depends on data." if any(bar.value is None for bar in bars) else ""
+    caption += "A dash stands for a number that depends on data." if any(UNKNOWN in bar.shown for bar in bars) else ""
     return BarFigure("bytes", "Bytes, side by side", caption.strip(), tuple(bars))
 
 

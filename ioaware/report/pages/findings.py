@@ -114,6 +114,18 @@ class Findings:
         )
 
     @property
+    def requested_bytes(self) -> int | None:
+        """Bytes that the kernels request; None where data decide them."""
+        return self.derived.requested.total_bytes if self.derived.requested else None
+
+    @property
+    def at_most(self) -> bool:
+        """Whether the requested bytes are an upper bound, as masks may be data."""
+        formulas = self.derived.formulas
+        counts = (formulas.read_bytes, formulas.write_bytes, formulas.atomic_bytes) if formulas else ()
+        return not self.derived.exact and any(count.at_most for count in counts)
+
+    @property
     def hbm_bytes(self) -> int | None:
         """Simulated bytes between HBM and the L2; None of bounds alone."""
         return self.hbm.total_bytes if self.hbm else None
@@ -202,6 +214,8 @@ class Findings:
         Requested bytes are those behind the L1. Compulsory bytes pass HBM at least.
         """
         requested = self.simulated.requested if self.simulated else self.derived.requested
+        if self.at_most:
+            requested = self.derived.compulsory
         return self.bound(self.flops, requested and requested.moved_bytes, self.hbm or self.derived.compulsory)
 
 

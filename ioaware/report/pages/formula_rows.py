@@ -6,8 +6,9 @@ They say what each kernel reads and writes, with the value and the leading term.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sympy import Expr
@@ -16,19 +17,29 @@ from ioaware.analysis.formulas.divisibility_cases import Cases, cases
 from ioaware.analysis.formulas.leading_term import leading
 from ioaware.analysis.formulas.printing import show
 from ioaware.analysis.formulas.typeset import typeset, typeset_condition
-from ioaware.analysis.ir import Count
+from ioaware.analysis.ir import Count, KernelTraffic
 from ioaware.derivation.derived import Derived
 from ioaware.derivation.launch_formulas import Formulas, formulas_of
 from ioaware.display.text import clean
 from ioaware.display.time_limit import within
-from ioaware.display.units import UNKNOWN, bytes_text, significant
+from ioaware.display.units import bytes_text, significant
 from ioaware.report.pages.over import value_at
+from ioaware.result import Launch
 
 SECONDS = 3.0
 MAX_TEXT = 6000
 """Characters of a formula that are shown as text, where it is too long to typeset."""
 MAX_CONDITION = 400
 MAX_KERNELS = 12
+QUANTITIES: Mapping[str, str] = {
+    "reads": "read_bytes",
+    "writes": "write_bytes",
+    "atomics": "atomic_bytes",
+    "read sectors": "read_sector_bytes",
+    "write sectors": "write_sector_bytes",
+    "FLOPs": "flops",
+}
+"""Names of the quantities and their attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +95,8 @@ def formula_tables(derived: Derived) -> tuple[list[FormulaTable], int]:
     tables = [
         FormulaTable(
             clean(kernel.kernel) + (f", {times[kernel]} launches, each" if times[kernel] > 1 else ""),
-            tuple(_rows(formulas_of(kernel), derived)),
-            tuple(clean(condition, MAX_CONDITION) for condition in held[kernel]),
+            tuple(_rows(formulas_of(kernel), derived.values, _launches_of(kernel, derived))),
+            _conditions(held[kernel]),
         )
         for kernel in ranked[:MAX_KERNELS]
     ]
@@ -93,30 +104,45 @@ def formula_tables(derived: Derived) -> tuple[list[FormulaTable], int]:
         tables.append(
             FormulaTable(
                 "All launches",
-                tuple(_rows(derived.formulas, derived)),
-                tuple(clean(one, MAX_CONDITION) for one in derived.conditions),
+                tuple(_rows(derived.formulas, derived.values, [derived])),
+                _conditions(derived.conditions),
             )
         )
     return tables, max(0, len(ranked) - MAX_KERNELS)
 
 
-def _rows(formulas: Formulas, derived: Derived) -> Iterator[FormulaRow]:
-    counted: tuple[tuple[str, Count | None], ...] = (
-        ("reads", formulas.read_bytes),
-        ("writes", formulas.write_bytes),
-        ("atomics", formulas.atomic_bytes),
-        ("read sectors", formulas.read_sector_bytes),
-        ("write sectors", formulas.write_sector_bytes),
-        ("FLOPs", formulas.flops),
-    )
-    for name, count in counted:
+def _conditions(conditions: Iterable[object]) -> tuple[str, ...]:
+    """Return conditions as text, each once."""
+    return tuple(dict.fromkeys(clean(str(one), MAX_CONDITION) for one in conditions))
+
+
+def _launches_of(kernel: KernelTraffic, derived: Derived) -> list[Launch]:
+    return [launch for launch, one in zip(derived.launches, derived.kernels, strict=False) if one == kernel]
+
+
+def _rows(formulas: Formulas, values: Mapping[str, int], counted: Sequence[Launch | Derived]) -> Iterator[FormulaRow]:
+    """Yield a row for each quantity; `counted` are the launches of the formulas.
+
+    A formula whose value depends on data has the bytes that were counted for the target's own data.
+    """
+    for name, attribute in QUANTITIES.items():
+        count: Count | None = getattr(formulas, attribute)
         if count is None or (count.expr == 0 and name not in ("reads", "writes")):
             continue
-        value = value_at(count, derived.values)
-        shown = significant(value, 5) if value is not None and name == "FLOPs" else bytes_text(value)
+        own = {_counted(one, attribute) for one in counted}
+        value = value_at(count, values)
+        if value is None or all(one.exact for one in counted):
+            value = own.pop() if len(own) == 1 else value
+        unit = partial(significant, digits=5) if name == "FLOPs" else bytes_text
+        shown = "depends on data" if value is None else unit(value)
         if value is not None and not count.expr.free_symbols and name != "FLOPs":
             shown = f"{value:,} B"
-        yield formula_row(name, "depends on data" if shown == UNKNOWN else ("≤ " if count.at_most else "") + shown, count.expr)
+        at_most = "≤ " if count.at_most and value is not None and not all(one.exact for one in counted) else ""
+        yield formula_row(name, at_most + shown, count.expr)
+
+
+def _counted(one: Launch | Derived, attribute: str) -> int | None:
+    return one.flops if attribute == "flops" else getattr(one.requested, attribute, None)
 
 
 def formula_row(name: str, value: str, expr: Expr) -> FormulaRow:

@@ -68,15 +68,14 @@ def target_page(found: Findings, *, with_text: bool = True, fragments: Sequence[
 
 def _headline(found: Findings) -> str:
     """Return the page's one sentence."""
-    derived = found.derived
-    requested = derived.requested.total_bytes if derived.requested else None
+    derived, requested = found.derived, found.requested_bytes
     if requested is None:
         return "How many bytes the kernels request depends on data; the formulas name what decides it."
     if found.torch_alone:
         least = found.launch_by_launch_ns
         time = f" One after the other, they take at least {time_text(least)}." if least else ""
         return f"No Triton kernel runs.{_beside(derived, '')}{time}"
-    parts = [f"The kernels request {bytes_text(requested)}"]
+    parts = [f"The kernels request {'at most ' if found.at_most else ''}{bytes_text(requested)}"]
     if found.compulsory_bytes:
         parts.append(f", {times_text(requested / found.compulsory_bytes)} the compulsory {bytes_text(found.compulsory_bytes)}")
     if found.hbm_bytes is not None:
@@ -97,12 +96,12 @@ def _beside(derived: Derived, start: str = "Beside them, ") -> str:
 
 
 def _numbers(found: Findings) -> Iterator[dict[str, str]]:
-    derived = found.derived
-    requested = derived.requested.total_bytes if derived.requested else None
+    derived, requested = found.derived, found.requested_bytes
     if not found.torch_alone:
+        most = "≤ " if found.at_most else ""
         yield {
             "name": "requested",
-            "value": "data decide" if requested is None else bytes_text(requested),
+            "value": "data decide" if requested is None else most + bytes_text(requested),
             "what": "between the L2 and the SMs",
         }
     elif derived.assumed:

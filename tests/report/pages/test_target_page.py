@@ -29,7 +29,7 @@ from ioaware.report.inline_text import digest
 from ioaware.report.pages.document import PAGE, render, write_document
 from ioaware.report.pages.figure_set import launches
 from ioaware.report.pages.findings import Compared, Findings
-from ioaware.report.pages.formula_rows import FormulaTable, formula_row
+from ioaware.report.pages.formula_rows import FormulaTable, formula_row, formula_tables
 from ioaware.report.pages.over import Span, curve
 from ioaware.report.pages.shared_lines import SharedBytes, SharedLines
 from ioaware.report.pages.target_page import target_page
@@ -140,6 +140,22 @@ def test_bytes_that_depend_on_data_are_not_zero() -> None:
     assert "depends on data" in page
     assert "Requested bytes: not exact" in page
     assert 'id="over"' not in page
+
+
+def test_a_formula_that_depends_on_data_has_the_bytes_of_the_targets_own() -> None:
+    count = Count(4 * Symbol("label@k.py:3", integer=True), at_most=True)
+    kernel = KernelTraffic("k", (), count, count, ZERO, None, None, ZERO)
+    for exact, sign in ((True, ""), (False, "≤ ")):
+        launch = Launch("k", (1,), requested=Traffic(1234, 1234, 0), exact=exact)
+        derived = Derived(
+            "derive", "k.py:f", {}, Traffic(1234, 1234, 0), exact=exact, launches=(launch,), kernels=(kernel,),
+            formulas=Formulas(count, count, ZERO, None, None, ZERO), symbols={}, holds=((),),
+        )  # fmt: skip
+        ((table,), _) = formula_tables(derived)
+        assert [row.value for row in table.rows] == [f"{sign}1.234 kB"] * 2
+        found = findings(["n"], source=AnnotatedSource(derived, ()), curves=(), measured=())
+        assert found.at_most is not exact
+        assert ("The kernels request at most 2.468 kB" in render(target_page(found))) is not exact
 
 
 def test_bytes_that_are_all_unknown_are_no_figure() -> None:
