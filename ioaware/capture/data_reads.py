@@ -28,8 +28,8 @@ from ioaware.fakegpu.storages import OperatorMode, storages, strided_tensors
 from ioaware.symints.symbols import ReadsDataError, Symbols, user_line
 
 READS: Sequence[tuple[Any, Sequence[str]]] = (
-    (torch, ("equal", "allclose", "is_nonzero")),
-    (torch.Tensor, ("equal", "allclose", "is_nonzero", "item", "tolist", "__bool__", "__int__", "__float__", "__index__")),
+    (torch, ("is_nonzero",)),
+    (torch.Tensor, ("is_nonzero", "item", "tolist", "__bool__", "__int__", "__float__", "__index__")),
     (torch.Tensor, ("numpy", "__array__")),
     (FakeTensor, ("tolist",)),
 )
@@ -37,10 +37,15 @@ READS: Sequence[tuple[Any, Sequence[str]]] = (
 
 They are patched: a torch function mode does not reach into a backward.
 """
-OPERATOR: Any = torch.ops.aten._local_scalar_dense.default
+NUMBER: Any = torch.ops.aten._local_scalar_dense.default
 """Operator with which torch reads a tensor passed where a number is expected.
 
 Such a number is, for example, a size.
+"""
+OPERATORS: frozenset[Any] = frozenset({NUMBER, torch.ops.aten.equal.default, torch.ops.aten.allclose.default})
+"""Operators that return a number or boolean to the host.
+
+A comparison moves bytes and is listed as in a trace.
 """
 
 MODE_FILES = (
@@ -172,7 +177,7 @@ def _copied(value: Any) -> Any:
 
 def _reads_float(plain: Any, args: tuple[Any, ...]) -> bool:
     """Return whether a read gives one floating-point number."""
-    is_scalar = getattr(plain, "__name__", "") in ("item", "__float__") or plain is OPERATOR
+    is_scalar = getattr(plain, "__name__", "") in ("item", "__float__") or plain is NUMBER
     return is_scalar and bool(args) and isinstance(args[0], torch.Tensor) and args[0].is_floating_point()
 
 
@@ -183,7 +188,7 @@ def _modes(plain: Callable[..., Any]) -> tuple[str, ...]:
     """
     if isinstance(plain, _Dynamic):
         return (*MODE_FILES, *WRAPPERS)
-    return MODE_FILES if plain is OPERATOR else ()
+    return MODE_FILES if plain in OPERATORS else ()
 
 
 @contextmanager
@@ -233,7 +238,7 @@ class _OperatorReads(OperatorMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if func is OPERATOR and not self._silent:
+        if func in OPERATORS and not self._silent:
             return self._read(func, args, kwargs or {}, self.maker(args))
         if torch.Tag.dynamic_output_shape in func.tags and not self._silent and (deciding := _deciding_shape(func, args)):
             return self._read_shapes(func, args, kwargs or {}, deciding)

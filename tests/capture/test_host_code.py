@@ -136,6 +136,15 @@ def test_widths_of_initialised_modules_stay_symbolic(targets: ModuleType) -> Non
     assert result.requested.read_formula == "4*cols*n"
 
 
+def test_comparisons_of_tensors_are_listed_as_in_a_trace(targets: ModuleType) -> None:
+    result, traced = derive_target(targets, "compared"), trace(load_target(targets.compared), {})
+    assert "aten.equal.default" in [launch.kernel for launch in result.launches]
+    assert [launch.kernel for launch in result.launches] == [launch.kernel for launch in traced.launches]
+    assert result.assumed is not None
+    assert traced.assumed is not None
+    assert result.assumed.read_bytes == traced.assumed.read_bytes
+
+
 def test_the_width_of_attention_stays_symbolic(targets: ModuleType) -> None:
     result = derive_target(targets, "attention_of_a_width")
     assert result.exact

@@ -215,6 +215,11 @@ def branch_on_an_item(n: int = 1000):
     return scale(x) if x.max().item() > 3 else x
 
 
+def compared(n: int = 1000):
+    x = torch.ones(n, device="cuda")
+    return scale(x) if torch.equal(x, torch.ones_like(x)) and x.allclose(x + 0) else x
+
+
 @triton.jit
 def optional_kernel(x, bias, out, n, BLOCK: tl.constexpr):
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
