@@ -18,10 +18,12 @@ from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.capture.validity import Validity, validity
 from ioaware.compilation.execution.program_values import RANDOM, Moved
 from ioaware.compilation.launches import CapturedLaunch, Event, agree
+from ioaware.compilation.merged_loads import specialised_to_one
 from ioaware.errors import NoKernelError, UsageError
 from ioaware.fakegpu.autotuning import Override
 from ioaware.fakegpu.host_tensors import all_on_gpu_note
 from ioaware.result import ParamValue
+from ioaware.symints.guards import Condition
 from ioaware.targets.target import Target
 
 OTHER_SEEDS = (1, 2, 3, 4, 5)
@@ -189,11 +191,12 @@ def _assemble(runner: HostRunner, symbolic: SymbolicParams, run: HostRun, plain:
     The conditions of the symbolic run are included.
     """
     decisions = run.symbols.decisions.values()
+    events, ones = _specialised(run.events, symbolic.values, runner.gpu)
     read = tuple(dict.fromkeys(decision.note for decision in decisions if decision.condition is None))
     holds = validity(
         runner.name,
         symbolic.values,
-        [decision.condition for decision in decisions if decision.condition],
+        [*(decision.condition for decision in decisions if decision.condition), *ones],
         run.symbols.implicit.values(),
         limits=run.symbols.limits,
         reads_data=bool(read),
@@ -202,7 +205,19 @@ def _assemble(runner: HostRunner, symbolic: SymbolicParams, run: HostRun, plain:
     assumed = dict.fromkeys(f"assumes {condition} ({condition.reason})" for condition in holds.conditions)
     invented = _invented(runner)
     notes = (*plain.notes, *_pins(symbolic.pinned, runner.params), *symbolic.equalities, *read, *assumed, *invented)
-    return Capture(run.events, symbolic.values, notes, run.returned, holds, plain.moved, bool(invented) or plain.may_differ)
+    return Capture(events, symbolic.values, notes, run.returned, holds, plain.moved, bool(invented) or plain.may_differ)
+
+
+def _specialised(events: Sequence[Event], values: Mapping[str, int], gpu: GPUTarget) -> tuple[list[Event], list[Condition]]:
+    """Return the events as compiled at `values`, and the conditions of that."""
+    found: list[Event] = []
+    conditions: dict[Condition, None] = {}
+    for event in events:
+        if isinstance(event, CapturedLaunch):
+            event, needed = specialised_to_one(event, values, gpu)
+            conditions |= dict.fromkeys(needed)
+        found.append(event)
+    return found, list(conditions)
 
 
 def _invented(runner: HostRunner) -> tuple[str, ...]:

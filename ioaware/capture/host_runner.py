@@ -88,7 +88,7 @@ class HostRunner:
         self._seed = seed
         self._target = target
         self._autotune = autotune
-        self._gpu = gpu
+        self.gpu = gpu
         self._refused = refused
         self._choices = autotune, gpu, refused
         self.eager = eager
@@ -122,7 +122,7 @@ class HostRunner:
         """
         code = fingerprint(self._target.call)
         given = repr((sorted(self.params.items()), sorted(self._autotune.items()), sorted(map(str, self._refused.items()))))
-        return code and (self._target.name, code, given, self._gpu, self.eager)
+        return code and (self._target.name, code, given, self.gpu, self.eager)
 
     def at_seed(self, seed: int) -> HostRunner:
         """Return a runner of the same function that draws other random numbers.
@@ -133,7 +133,7 @@ class HostRunner:
 
     def _another(self, params: dict[str, Any], seed: int = 0) -> HostRunner:
         """Return a runner of the same function at other parameters or another seed."""
-        runner = HostRunner(self._target, params, self._autotune, self._gpu, self._refused, eager=self.eager, seed=seed)
+        runner = HostRunner(self._target, params, self._autotune, self.gpu, self._refused, eager=self.eager, seed=seed)
         runner.host_tensors = self.host_tensors and HostTensors()
         runner._executed, runner._set_lines = self._executed, self._set_lines
         return runner
@@ -171,7 +171,7 @@ class HostRunner:
         symbols, events = Symbols({}), list[Event]()
 
         def on_launch(launch: CapturedLaunch, arguments: Mapping[str, Any]) -> None:
-            traffic = kernel_traffic(launch, {}, self._gpu)
+            traffic = kernel_traffic(launch, {}, self.gpu)
             names = {access.tensor.partition("[")[0] for access in traffic.accesses if access.kind != "read"}
             written.add(tensor_of(arguments[name]) for name in names & arguments.keys())
 
@@ -208,7 +208,7 @@ class HostRunner:
         def on_launch(launch: CapturedLaunch, arguments: Mapping[str, Any]) -> None:
             if index_data is not None:
                 index_data.launch(
-                    sum(isinstance(event, CapturedLaunch) for event in run.events) - 1, launch, arguments, self._gpu
+                    sum(isinstance(event, CapturedLaunch) for event in run.events) - 1, launch, arguments, self.gpu
                 )
 
         interceptor = Interceptor(run.symbols, run.events, *self._choices, on_launch, self.host_tensors)

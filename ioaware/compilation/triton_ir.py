@@ -102,19 +102,28 @@ def first_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) 
     Raises `UsageError` with Triton's message where the kernel does not compile.
     """
 
+    with compile_errors(launch, gpu):
+        source, options, backend = general_source(launch, values, gpu)
+        text = _texts.get(_key(source, options, gpu))
+        if text is None:
+            text = _first_stage(source, options, backend, gpu)
+            cache_ir_text(source, options, gpu, text)
+    return FirstIR(text, tuple(_parameters(source.signature.items(), launch.arguments)))
+
+
+def general_source(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> tuple[Any, Any, Any]:
+    """Return Triton's source object of the launch, its options and the back end.
+
+    The source object is general in the launch's symbols.
+    """
+
     def general(expr: Expr) -> int:
         value = integer_at(expr, values)
         if expr.is_Integer:
             return value
         return GENERAL_LONG if value >= 2**31 else GENERAL
 
-    with compile_errors(launch, gpu):
-        source, options, backend = specialise(launch, general, values, gpu)
-        text = _texts.get(_key(source, options, gpu))
-        if text is None:
-            text = _first_stage(source, options, backend, gpu)
-            cache_ir_text(source, options, gpu, text)
-    return FirstIR(text, tuple(_parameters(source.signature.items(), launch.arguments)))
+    return specialise(launch, general, values, gpu)
 
 
 IR_TEXT_CACHE_SIZE = 256

@@ -188,12 +188,13 @@ class _Session:
         bound.apply_defaults()
         sizes: Any = grid(dict(bound.arguments)) if callable(grid) else grid
         shape = tuple(map(int, sizes))
+        constants = {name for name, value in bound.arguments.items() if _is_constant(kernel, signature.parameters[name], value)}
         notes, self.notes = self.notes, ()
         around = self.around(kernel.fn.__name__, shape, notes, bound.arguments)
         language = self._language(kwargs.get("num_warps") or DEFAULT_WARPS)
         with _without_warnings(), code_left_out(), self._translation(), around, language:
             values = {
-                name: _constant(value) if _is_constexpr(signature.parameters[name]) else self._argument(kernel, name, value)
+                name: _constant(value) if name in constants else self._argument(kernel, name, value)
                 for name, value in bound.arguments.items()
             }
             if self.observer:
@@ -328,6 +329,13 @@ def _is_constexpr(parameter: inspect.Parameter) -> bool:
     It is the class, or its name under postponed annotations.
     """
     return "constexpr" in str(parameter.annotation)
+
+
+def _is_constant(kernel: Any, parameter: inspect.Parameter, value: object) -> bool:
+    """Return whether the compiler knows the argument, as it does an integer of 1."""
+    declared = {each.name: each for each in getattr(kernel, "params", ())}.get(parameter.name)
+    specialised = declared is not None and not declared.do_not_specialize and not declared.annotation_type
+    return _is_constexpr(parameter) or (specialised and type(value) is int and value == 1)
 
 
 def _constant(value: Any) -> Any:
