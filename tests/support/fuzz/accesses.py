@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from tests.support.fuzz.composed_idioms import ComposedIdioms
 from tests.support.fuzz.expressions import Scope
 from tests.support.fuzz.library_idioms import LibraryIdioms
 
@@ -17,7 +18,8 @@ class Accesses:
 
     def __init__(self, rng: Random, scope: Scope, line: Callable[[str], None], *, data: bool, library: bool = False) -> None:
         self.rng, self.scope, self.line, self.data = rng, scope, line, data
-        self.library = LibraryIdioms(rng, scope, line, self.access, self.place) if library else None
+        kinds = (LibraryIdioms, ComposedIdioms) if library else ()
+        self.idioms = [kind(rng, scope, line, self.access, self.place) for kind in kinds]
         self._count = 0
 
     def tensor(self) -> str:
@@ -25,8 +27,8 @@ class Accesses:
 
     def any(self) -> None:
         """Write one access of a random kind."""
-        if self.library and self.rng.random() < 0.4:
-            self.library.any()
+        if self.idioms and self.rng.random() < 0.4:
+            self.rng.choice(self.idioms).any()
             return
         kinds = (
             self.row,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+from tests.support.fuzz.composed_idioms import HELPERS as COMPOSED
 from tests.support.fuzz.kernels import Kernel
 from tests.support.fuzz.library_idioms import HELPERS
 
@@ -58,7 +59,7 @@ def put(x, at, low, high):
     for i in range(low, high):
         tl.store(x + at + i * 3, 1.0)
 """
-    return [text, HELPERS] if library else [text]
+    return [text, HELPERS, COMPOSED] if library else [text]
 
 
 def _kernel(rng: Random, kernel: Kernel) -> str:

@@ -22,6 +22,7 @@ from tests.support.fuzz.tensor_functions import tensor_functions
 
 SECTOR_BYTES = 32
 MAX_ACCESSES = 2500
+ATOMICS = ("atomic_add", "atomic_max", "atomic_min", "atomic_or", "atomic_xchg")
 
 
 class TooLongError(Exception):
@@ -109,7 +110,7 @@ def language(tally: Tally, program: Sequence[int], grid: Sequence[int]) -> Simpl
     def atomic_cas(pointer: Pointer, compare: Any, value: Any) -> Number:
         return atomic_add(pointer, value)
 
-    def dot(a: Number, b: Number) -> Number:
+    def dot(a: Number, b: Number, accumulator: Any = None) -> Number:
         tally.flops += 2 * a.data.shape[0] * a.data.shape[1] * b.data.shape[1]
         return Number(np.zeros((a.data.shape[0], b.data.shape[1])))
 
@@ -134,7 +135,7 @@ def language(tally: Tally, program: Sequence[int], grid: Sequence[int]) -> Simpl
             yield Number(at)
 
     return SimpleNamespace(
-        load=load, store=store, atomic_add=atomic_add, atomic_xchg=atomic_add, dot=dot, where=where, range=ranged,
+        load=load, store=store, dot=dot, where=where, range=ranged,
         static_range=lambda *bounds: range(*map(int, bounds)),
         program_id=lambda axis: Number(program[axis]), num_programs=lambda axis: Number(grid[axis]),
         arange=lambda low, high: Number(np.arange(low, high)),
@@ -152,7 +153,7 @@ def language(tally: Tally, program: Sequence[int], grid: Sequence[int]) -> Simpl
         make_tensor_descriptor=descriptor, multiple_of=lambda value, by: value, assume=lambda truth: None,
         float32=float, float16=float, int8=np.int8, uint32=np.uint32, int32=np.int64, int64=np.int64,
         abs=lambda value: Number(np.abs(number(value).data)), constexpr=None,
-        **tensor_functions(), atomic_cas=atomic_cas,
+        **tensor_functions(), **dict.fromkeys(ATOMICS, atomic_add), atomic_cas=atomic_cas,
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ def tensor_functions() -> dict[str, Callable[..., Any]]:
         "split": lambda x: (Number(x.data[..., 0]), Number(x.data[..., 1])),
         "histogram": lambda x, bins: Number(np.bincount(x.data.astype(int), minlength=bins)[:bins]),
         "ravel": lambda x: Number(x.data.reshape(-1)),
-        "reduce": lambda x, axis, combine: _scan(x, axis, combine)[-1],
+        "reduce": _reduce,
         "argmax": lambda x, axis: Number(np.argmax(x.data, axis)),
         "max": lambda x, axis: Number(np.max(x.data, axis)),
         "min": lambda x, axis: Number(np.min(x.data, axis)),
@@ -40,6 +40,17 @@ def _scan(x: Number, axis: int, combine: Callable[[Number, Number], Number]) -> 
     for value in x.data:
         found.append(number(value) if not found else combine(found[-1], number(value)))
     return Number(np.array([each.data for each in found]))
+
+
+def _reduce(x: Number | Sequence[Number], axis: int, combine: Callable[..., Any]) -> Any:
+    """Return the reduction of a tensor, or of several at once, along an axis."""
+    parts = x if isinstance(x, tuple) else (x,)
+    slices = zip(*(np.moveaxis(part.data, axis, 0) for part in parts), strict=True)
+    found, *others = [tuple(map(number, each)) for each in slices]
+    for other in others:
+        combined = combine(*found, *other)
+        found = combined if isinstance(combined, tuple) else (combined,)
+    return found if isinstance(x, tuple) else found[0]
 
 
 def _swizzle2d(i: Any, j: Any, size_i: Any, size_j: Any, size_g: int) -> Sequence[Number]:
