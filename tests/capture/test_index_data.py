@@ -23,6 +23,14 @@ def derive_target(name: str) -> Derived:
     return derive(target, target.resolve({}), machine_code=False)
 
 
+def test_a_sum_of_all_lanes_is_counted_in_any_order() -> None:
+    """Each of 10 rows is stored 4 times, and 4 of them once less."""
+    result = derive_target("copied_to_places")
+    assert result.exact
+    assert result.requested
+    assert result.requested.write_bytes == 36 * 32 * 4
+
+
 @pytest.mark.parametrize("name", ["paged", "ragged", "experts", "array_changed_later", "distinct", "drawn_with_a_seed"])
 def test_bytes_at_index_tensors_equal_traced_bytes(name: str) -> None:
     result, target = derive_target(name), load_target(getattr(TARGETS, name))

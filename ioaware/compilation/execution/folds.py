@@ -6,7 +6,7 @@ The region is associative, as Triton requires, so that many pairs are combined a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -17,8 +17,30 @@ from ioaware.compilation.execution.program_values import Value, is_array
 
 FOLDS = ("tt.reduce", "tt.scan")
 RETURNS = ("tt.reduce.return", "tt.scan.return")
+COMMUTATIVE = tuple(f"arith.{name}" for name in ("addi", "muli", "andi", "ori", "xori", "maxsi", "maxui", "minsi", "minui"))
+_NAME = re.compile(r"%[\w.$-]+(?:#\d+)?")
 Combine = Callable[[Sequence[Value]], list[Value]]
 """Run the region for the earlier elements of each tile, then the later ones."""
+
+
+def reduced_in_any_order(operations: Iterable[Operation]) -> frozenset[str]:
+    """Return the values that are only reduced to one number.
+
+    The order of their elements does not matter.
+    """
+    elsewhere: set[str] = set()
+    reduced: set[str] = set()
+    for operation in operations:
+        (reduced if _is_commutative(operation) else elsewhere).update(_NAME.findall(operation.text), operation.operands)
+    return frozenset(reduced - elsewhere)
+
+
+def _is_commutative(operation: Operation) -> bool:
+    """Return whether an operation reduces to one number by a commutative function."""
+    if operation.name != "tt.reduce" or "tensor<" in operation.types.rpartition("->")[2]:
+        return False
+    inner = [one.name for one in operation.regions[0][0].operations]
+    return len(inner) == 2 and inner[0] in COMMUTATIVE and inner[1] in RETURNS
 
 
 def fold(operation: Operation, values: Sequence[Value], combine: Combine) -> list[Value]:
@@ -78,4 +100,4 @@ def _slice(tile: Array, axis: int, start: int, stop: int | None, step: int = 1) 
     return tile[(slice(None),) * axis + (slice(start, stop, step),)]
 
 
-__all__ = ["FOLDS", "RETURNS", "fold"]
+__all__ = ["FOLDS", "RETURNS", "fold", "reduced_in_any_order"]

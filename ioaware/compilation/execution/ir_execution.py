@@ -19,7 +19,7 @@ import numpy as np
 from ioaware.analysis.ir.mlir.address_slice import address_values
 from ioaware.analysis.ir.mlir.parser import Block, Operation, parse, split_top
 from ioaware.analysis.ir.mlir.types import Type, result_types
-from ioaware.compilation.execution.folds import FOLDS, RETURNS, fold
+from ioaware.compilation.execution.folds import FOLDS, RETURNS, fold, reduced_in_any_order
 from ioaware.compilation.execution.integer_arithmetic import Array, binary
 from ioaware.compilation.execution.memory_access import MEMORY, access
 from ioaware.compilation.execution.program_values import Moved, Pointer, UndeterminedError, Value, is_array, merge
@@ -64,11 +64,13 @@ def execute(
     step = max(1, MAX_LANES // max(lanes, 1))
     moved = Moved()
     programs = prod(grid)
-    needed = frozenset[str]().union(*map(address_values, module.functions.values()))
+    functions = [one for one in module.functions.values() if one.regions]
+    needed = frozenset[str]().union(*map(address_values, functions))
+    unordered = frozenset[str]().union(*(reduced_in_any_order(_operations(one.regions[0])) for one in functions))
     for first in range(0, programs, step):
         numbers = np.arange(first, min(first + step, programs), dtype=np.int64)
         run = _Run(module, grid, numbers, dict(data), moved)
-        run.sizes, run.needed = sizes or {}, needed
+        run.sizes, run.needed, run.unordered = sizes or {}, needed, unordered
         values = [np.asarray([value]) if isinstance(value, (int, bool)) else value for _, value in arguments]
         run.call(function, values, np.ones(len(numbers), bool))
     return moved

@@ -28,6 +28,8 @@ class RunState:
         """Bytes of the storages, by argument."""
         self.needed: frozenset[str] = frozenset()
         """Names of the values that an access or a path may depend on."""
+        self.unordered: frozenset[str] = frozenset()
+        """Names of the values that are only reduced to one number, in any order."""
         self.count = len(numbers)
         width, height = grid[0], grid[1]
         self.ids = {"x": numbers % width, "y": numbers // width % height, "z": numbers // (width * height)}

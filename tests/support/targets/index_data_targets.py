@@ -347,6 +347,25 @@ def summed_rows():
     return out
 
 
+@triton.jit
+def copies_kernel(x, places, out, COLS: tl.constexpr, MOST: tl.constexpr):
+    row = tl.program_id(0)
+    place = tl.load(places + row * MOST + tl.arange(0, MOST))
+    value = tl.load(x + row * COLS + tl.arange(0, COLS))
+    for _ in range(tl.sum(tl.where(place >= 0, 1, 0))):
+        at = tl.min(tl.where(place < 0, 1000, place))
+        tl.store(out + at * COLS + tl.arange(0, COLS), value)
+        place = tl.where(place == at, -1, place)
+
+
+def copied_to_places(tokens: int = 10):
+    places = torch.arange(4 * tokens, device="cuda", dtype=torch.int32).reshape(4, tokens).t().contiguous()
+    places[::3, 1] = -1
+    x, out = torch.ones(tokens, 32, device="cuda"), torch.empty(4 * tokens, 32, device="cuda")
+    copies_kernel[(tokens,)](x, places, out, 32, 4)
+    return out
+
+
 def given_labels(labels: torch.Tensor):
     out = torch.empty(labels.shape[0], 256, device="cuda")
     skipped_rows_kernel[(labels.shape[0],)](torch.empty_like(out), labels, out, COLS=256)
