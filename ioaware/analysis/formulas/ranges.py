@@ -6,6 +6,7 @@ Minima and maxima that ranges decide are resolved.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, TypeAlias
 
 import sympy
@@ -84,9 +85,14 @@ def restrict(expr: Expr, known: Mapping[Symbol, Range]) -> Expr:
     if not known:
         return expr
     whole: Any = expr
+
+    @cache
+    def decided(node: Any) -> Any:
+        return _decided(node, known)
+
     while True:  # innermost first: a resolved one may decide another
         wanted = sorted(whole.atoms(sympy.Min, sympy.Max, Holds), key=lambda node: node.count_ops())
-        outcomes = ((node, _decided(node, known)) for node in wanted)
+        outcomes = ((node, decided(node)) for node in wanted)
         node, outcome = next((pair for pair in outcomes if pair[0] != pair[1]), (None, None))
         if node is None:
             return whole
@@ -146,25 +152,26 @@ def _interval(expr: Any, known: Mapping[Symbol, Range]) -> tuple[Any, Any]:
         return expr, expr
     if isinstance(expr, Symbol):
         return known.get(expr, (None, None))
+    if isinstance(expr, sympy.Mul):
+        return _product(expr, known)
     parts = [_interval(part, known) for part in expr.args]
     lows, highs = [low for low, _ in parts], [high for _, high in parts]
     if isinstance(expr, sympy.Add):
         return _each(_sympy.Add, lows), _each(_sympy.Add, highs)
     if isinstance(expr, (sympy.ceiling, sympy.floor)):
         return _each(expr.func, lows), _each(expr.func, highs)
-    if isinstance(expr, sympy.Mul):
-        return _product(expr, parts, known)
     if isinstance(expr, sympy.Pow) and expr.exp.is_Integer and expr.exp > 0 and lows[0] is not None and lows[0] >= 0:
         return lows[0] ** expr.exp, None if highs[0] is None else highs[0] ** expr.exp
     return None, None
 
 
-def _product(expr: Any, parts: list[tuple[Any, Any]], known: Mapping[Symbol, Range]) -> tuple[Any, Any]:
+def _product(expr: Any, known: Mapping[Symbol, Range]) -> tuple[Any, Any]:
     """Return the interval of a number times the rest, or of non-negative factors."""
     factor, rest = expr.as_coeff_Mul()
     if factor != 1:
         low, high = (None if end is None else factor * end for end in _interval(rest, known))
         return (low, high) if factor > 0 else (high, low)
+    parts = [_interval(part, known) for part in expr.args]
     lows, highs = [low for low, _ in parts], [high for _, high in parts]
     if all(low is not None and low >= 0 for low in lows):
         return _each(_sympy.Mul, lows), _each(_sympy.Mul, highs)
