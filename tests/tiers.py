@@ -102,6 +102,7 @@ SLOW: tuple[tuple[str, str | None], ...] = (
     (r"tests/measurement/test_forked_call.py::test_temporary_files_of_the_child", "sleep"),
     (r"tests/test_disk_cache.py::test_a_value_of_another_shape", None),
     (r"tests/capture/test_index_data.py::test_(random_contents|floats_that)", None),
+    (r"tests/capture/test_executions.py::test_runs_with_other_random_numbers", "gathered"),
     (r"tests/simulation/test_simulate.py::test_(a_kernel_is_compiled|text_json)", None),
     (r"tests/fakegpu/test_host_tensors.py::test_(tensors_left|copies_between)", None),
     (r"tests/gate/untrusted/test_trials.py::test_a_reference_(function|that_writes)", None),

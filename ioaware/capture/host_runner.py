@@ -15,6 +15,7 @@ import torch
 from triton.backends.compiler import GPUTarget
 
 from ioaware.capture.data_reads import NUMPY_REFUSED, PROBES, DataReads, RandomMarks, StorageMarks, recording, replaying
+from ioaware.capture.executions import Executions
 from ioaware.capture.fake_tensors import (
     CudaFakeTensorMode,
     DropGenerators,
@@ -95,6 +96,7 @@ class HostRunner:
         self._reads = DataReads()
         self._recorded: list[Event] = []
         """Launches of the run that read the data."""
+        self._executions = Executions()
         self._executed: dict[CodeType, dict[str, Any]] = {}
         """Host code that the first plain run ran, with its global variables."""
         self._set_lines: tuple[str, ...] | None = None
@@ -136,6 +138,7 @@ class HostRunner:
         runner = HostRunner(self._target, params, self._autotune, self.gpu, self._refused, eager=self.eager, seed=seed)
         runner.host_tensors = self.host_tensors and HostTensors()
         runner._executed, runner._set_lines = self._executed, self._set_lines
+        runner._executions = self._executions.of_other_draw() if seed else self._executions
         return runner
 
     def same_at(self, point: Mapping[str, int], symbolic: SymbolicParams, events: list[Event]) -> bool:
@@ -201,7 +204,7 @@ class HostRunner:
         `error` of the result is what the function raised.
         """
         run = HostRun(Symbols(symbolic.values, symbolic.same))
-        index_data = None if symbolic.values or self._reads.kernel_floats else IndexData()
+        index_data = None if symbolic.values or self._reads.kernel_floats else IndexData(self._executions)
         if index_data is not None:
             run.moved = index_data.moved
 

@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.weak import WeakTensorKeyDictionary
 from triton.backends.compiler import GPUTarget
 
+from ioaware.capture.executions import Executions
 from ioaware.compilation.execution.ir_execution import execute
 from ioaware.compilation.execution.program_values import INVENTED, RANDOM, Moved, Pointer, UndeterminedError
 from ioaware.compilation.execution.without_data import storage_sizes
@@ -41,8 +42,9 @@ class IndexData(OperatorMode):
     Enter it between the fake mode and host code.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, executions: Executions | None = None) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self._executions = executions or Executions()
         self._contents: Any = WeakTensorKeyDictionary()
         """Storage and contents of each tensor.
 
@@ -217,9 +219,19 @@ class IndexData(OperatorMode):
         data = {name: self._elements(tensor) for name, tensor in known.items()}
         parameters = [(name, _parameter(name, value)) for name, value in ir.parameters]
         grid = [integer_at(extent, {}) for extent in launch.grid]
-        moved = execute(ir.text, parameters, grid, data, storage_sizes(ir.parameters, {}))
-        moved.contents = {name: data[name] for name in moved.read_names}
-        moved.caveat = self._caveat_of(known[name] for name in sorted(moved.read_names))
+        sizes = storage_sizes(ir.parameters, {})
+        kinds = tuple((name, contents.dtype.str, contents.size) for name, contents in data.items())
+        key = ir.text, repr(parameters), tuple(grid), tuple(sizes.items()), kinds
+
+        def caveat(names: Iterable[str]) -> str:
+            return self._caveat_of(known[name] for name in sorted(names))
+
+        moved = self._executions.find(key, data, lambda names: caveat(names) == RANDOM)
+        if moved is None:
+            moved = execute(ir.text, parameters, grid, data, sizes)
+            moved.contents = {name: data[name] for name in moved.read_names}
+            self._executions.add(key, moved)
+        moved.caveat = caveat(moved.read_names)
         return moved
 
     def _is_aligned(self, tensor: Any) -> bool:

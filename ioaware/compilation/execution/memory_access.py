@@ -25,6 +25,7 @@ from ioaware.compilation.execution.program_values import (
 from ioaware.compilation.execution.run_state import RunState
 from ioaware.sectors import SECTOR_BYTES
 
+SECTOR_SHIFT = SECTOR_BYTES.bit_length() - 1
 MAX_SECTOR_LANES = 2**28
 """Most lanes of all memory instructions together for which sectors are counted."""
 FLOATS = ("f16", "f32", "f64")
@@ -72,6 +73,8 @@ def _beyond(run: RunState, where: str, pointer: Pointer, lanes: Array, shape: tu
     size = run.sizes.get(pointer.name)
     if size is None or not lanes.any():
         return
+    if pointer.offsets.min() >= 0 and pointer.offsets.max() <= size - element_bytes:
+        return
     outside = lanes & ((pointer.offsets < 0) | (pointer.offsets > size - element_bytes))
     if outside.any():
         count = int(np.count_nonzero(outside)) * (prod(shape) // max(1, prod(outside.shape[1:])))
@@ -85,8 +88,9 @@ def _sectors(run: RunState, kind: str, pointer: Pointer, lanes: Array, shape: tu
     run.moved.has_sectors &= run.moved.lanes <= MAX_SECTOR_LANES and not (pointer.offsets % element_bytes).any()
     if not run.moved.has_sectors:
         return
-    addresses = np.broadcast_to(pointer.offsets, full).reshape(run.count, -1)
-    rows = np.where(np.broadcast_to(lanes, full).reshape(run.count, -1), addresses // SECTOR_BYTES, -1)
+    rows = np.broadcast_to(pointer.offsets >> SECTOR_SHIFT, full).reshape(run.count, -1)
+    if not lanes.all():
+        rows = np.where(np.broadcast_to(lanes, full).reshape(run.count, -1), rows, -1)
     if (rows[:, 1:] < rows[:, :-1]).any():
         rows = np.sort(rows, axis=1)
     new = rows >= 0

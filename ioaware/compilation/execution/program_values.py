@@ -102,5 +102,7 @@ def merge(mask: Array, new: Value, old: Value) -> Value:
     if isinstance(new, POINTERS) and isinstance(old, POINTERS) and new.name == old.name:
         return UnknownPointer(new.name)
     if is_array(new) and is_array(old):
+        if new.dtype == old.dtype and mask.all():
+            return new
         return np.where(mask.reshape(-1, *[1] * (max(new.ndim, old.ndim) - 1)), new, old)
     return None
