@@ -1,11 +1,15 @@
 """Check derived numbers by an independent method.
 
-It is a plain interpretation of each launch at the given values.
+It is a plain interpretation of each launch at the given values. All launches together get `CHECK_SECONDS`, those with few
+programs first, and a launch that is not interpreted to its end is not checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,14 +23,19 @@ from ioaware.analysis.ir.concrete.interpreter_state import Value as Plain
 from ioaware.analysis.ir.concrete.tally import Memory, Tally, TooLongError, UndecidedError, UnsupportedOperationError
 from ioaware.analysis.ir.mlir.parser import parse
 from ioaware.analysis.ir.mlir.types import Type
+from ioaware.capture.capture import Capture
 from ioaware.compilation.execution.program_values import Moved
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, Value
 from ioaware.compilation.triton_ir import first_ir, integer_at
+from ioaware.derivation.derived_launch import DerivedLaunch
 
 BYTES = ("read_bytes", "write_bytes", "atomic_bytes", "flops")
 SECTORS = ("read_sector_bytes", "write_sector_bytes")
 Contents = Mapping[str, Any]
 """Elements of the storages whose contents are known, by parameter of the IR."""
+CHECK_SECONDS = 20.0
+"""CPU time in which the launches of one derivation are interpreted."""
+CHECKED = "counted again by plain interpretation"
 
 
 def interpret_launch(
@@ -35,8 +44,11 @@ def interpret_launch(
     gpu: GPUTarget,
     contents: Contents | None = None,
     max_steps: int = MAX_STEPS,
+    seconds: float = math.inf,
 ) -> Tally:
     """Return what one captured launch requests at these values, by running its IR.
+
+    `seconds` is the most CPU time of the interpretation.
 
     Raises as `interpret` does.
     """
@@ -54,7 +66,7 @@ def interpret_launch(
         if isinstance(tensor, TensorValue) and contents and name in contents:
             memory.contents[places[tensor.storage]] = contents[name].copy().view(np.uint8)
         given += _given(value, kinds[len(given) :], places, values)
-    return interpret(ir.text, given, [integer_at(size, values) for size in launch.grid], memory, max_steps)
+    return interpret(ir.text, given, [integer_at(size, values) for size in launch.grid], memory, max_steps, seconds)
 
 
 def _given(value: Value, kinds: list[Type], places: Mapping[int, int], values: Mapping[str, int]) -> list[Plain]:
@@ -104,6 +116,7 @@ def check_launch(
     values: Mapping[str, int],
     gpu: GPUTarget,
     contents: Contents | None = None,
+    seconds: float = math.inf,
 ) -> tuple[bool | None, str]:
     """Return whether a launch's numbers are confirmed, and why not.
 
@@ -112,11 +125,11 @@ def check_launch(
     They are those of formulas, or those at the `contents` of index tensors that host code built.
     """
     try:
-        tally = interpret_launch(launch, values, gpu, contents)
+        tally = interpret_launch(launch, values, gpu, contents, seconds=seconds)
     except UndecidedError as error:
         return None, f"data decide {error}"
-    except TooLongError:
-        return None, "it has too many programs to interpret"
+    except TooLongError as error:
+        return None, str(error)
     except UnsupportedOperationError as error:
         return None, f"plain interpretation has no rule for {error}"
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
@@ -124,3 +137,34 @@ def check_launch(
     wrong = difference(counted, tally, values)
     beyond = [f"{line} reaches beyond its tensor with {lanes} elements" for line, lanes in tally.beyond.items()]
     return not wrong, "; ".join((*([wrong] if wrong else []), *beyond))
+
+
+def cross_check(
+    parts: Sequence[DerivedLaunch], captured: Capture, values: Mapping[str, int], gpu: GPUTarget
+) -> tuple[list[DerivedLaunch], str]:
+    """Return the launches with the outcome of their check, and how many were checked.
+
+    The outcome of a launch is its first note. A launch that differs is not exact. Those that are not exact by themselves are
+    not interpreted.
+    """
+    events = [event for event in captured.events if isinstance(event, CapturedLaunch)]
+    places = [place for place, event in enumerate(captured.events) if isinstance(event, CapturedLaunch)]
+    order = sorted(range(len(events)), key=lambda number: _programs(events[number], values))
+    checked, deadline, confirmed = list(parts), time.thread_time() + CHECK_SECONDS, 0
+    for number in order:
+        part, moved = parts[places[number]], captured.moved.get(number)
+        if part.traffic is None or not part.launch.exact:
+            continue
+        contents = moved.contents if isinstance(moved, Moved) else None
+        left = deadline - time.thread_time()
+        right, why = check_launch(events[number], part.moved or part.traffic, values, gpu, contents, left)
+        said = {True: CHECKED, False: "WRONG", None: "not checked"}[right]
+        note = f"check: {said}{': ' + why if why else ''}"
+        exact, notes = right is not False, (note, *part.launch.notes)
+        checked[places[number]] = replace(part, launch=replace(part.launch, exact=exact, notes=notes))
+        confirmed += right is not None
+    return checked, f"check: {confirmed} of {len(events)} launches {CHECKED}, at most {CHECK_SECONDS:.0f} s of CPU for all"
+
+
+def _programs(launch: CapturedLaunch, values: Mapping[str, int]) -> int:
+    return math.prod(integer_at(size, values) for size in launch.grid)

@@ -5,7 +5,6 @@ A target's launches are captured, compiled to Triton IR and analysed. Needs no G
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +18,7 @@ from ioaware.derivation.compulsory import compulsory_of_launches
 from ioaware.derivation.data_dependent import LaunchUnknowns, check_unknowns, unknowns
 from ioaware.derivation.derived import Derived
 from ioaware.derivation.derived_launch import DerivedLaunch, derive_event, launchable
-from ioaware.derivation.launch_additions import cross_check, with_counters, with_index_data, with_resources
+from ioaware.derivation.launch_additions import with_counters, with_index_data, with_resources
 from ioaware.derivation.launch_formulas import Formulas, add_up
 from ioaware.environment import software_environment
 from ioaware.fakegpu.autotuning import TUNED, Override, chooses, no_choice_error
@@ -50,21 +49,22 @@ def derive(
     the default is their first. `machine_code` adds registers and shared memory of each launch, which is the slow part.
     `counters` adds the L1 requests of each launch under the names of Nsight Compute, or a note. `data` gives values to
     unknowns, by their names in the formulas. `check` counts each exact launch again by plain interpretation at the given
-    values; a launch that differs is marked not exact. `eager` runs functions of torch.compile
-    uncompiled. Raises `UsageError` for a target that cannot run or launches nothing, and for a kernel that does not compile or
-    contains an unsupported operation.
+    values, in 20 s of CPU for all launches; a launch that differs is marked not exact, and notes name what was not checked.
+    `eager` runs functions of torch.compile uncompiled. Raises `UsageError` for a target that cannot run or launches nothing,
+    and for a kernel that does not compile or contains an unsupported operation.
     """
     values = target.resolve(params)
     captured, parts = _derive_launchable(target, values, gpu, autotune or {}, machine_code, data or {}, eager)
+    said: tuple[str, ...] = ()
     if check:
-        point = {**captured.values, **(data or {})}
-        numbers = itertools.count()
-        moved = [captured.moved.get(next(numbers)) if isinstance(event, CapturedLaunch) else None for event in captured.events]
-        triples = zip(parts, captured.events, moved, strict=True)
-        parts = [cross_check(part, event, at_data, point, gpu) for part, event, at_data in triples]
+        from ioaware.derivation.check import cross_check
+
+        parts, outcome = cross_check(parts, captured, {**captured.values, **(data or {})}, gpu)
+        said = (outcome,)
     if counters:
         parts = [with_counters(part, event, captured, gpu) for part, event in zip(parts, captured.events, strict=True)]
-    return _assemble(target, values, gpu, data, captured, parts)
+    derived = _assemble(target, values, gpu, data, captured, parts)
+    return replace(derived, notes=(*derived.notes, *said))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """Add to derived launches what their formulas do not give.
 
-This is bytes at given data, resources, counters and a check.
+This is bytes at given data, resources and counters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from triton.backends.compiler import GPUTarget
@@ -107,24 +107,6 @@ def with_resources(parts: Sequence[DerivedLaunch], captured: Capture, code: Mach
         else:
             with_them.append(part)
     return with_them
-
-
-def cross_check(
-    part: DerivedLaunch, event: Event, moved: Moved | str | None, values: Mapping[str, int], gpu: GPUTarget
-) -> DerivedLaunch:
-    """Return the launch with the outcome of a plain interpretation as a note.
-
-    A launch that differs is not exact.
-    """
-    from ioaware.derivation.check import check_launch
-
-    if isinstance(event, CapturedOperator) or part.traffic is None or not part.launch.exact:
-        return part
-    contents = moved.contents if isinstance(moved, Moved) else None
-    confirmed, why = check_launch(event, part.moved or part.traffic, values, gpu, contents)
-    said = {True: "counted again by plain interpretation", False: "WRONG", None: "not checked"}[confirmed]
-    note = f"check: {said}{': ' + why if why else ''}"
-    return replace(part, launch=replace(part.launch, exact=confirmed is not False, notes=(note, *part.launch.notes)))
 
 
 def with_counters(part: DerivedLaunch, event: Event, captured: Capture, gpu: GPUTarget) -> DerivedLaunch:

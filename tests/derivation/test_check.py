@@ -16,7 +16,7 @@ import triton.language as tl
 
 from ioaware.analysis.ir import Count
 from ioaware.capture.capture import DEFAULT_GPU, capture
-from ioaware.derivation import derived_launch, launch_additions
+from ioaware.derivation import check, derived_launch, launch_additions
 from ioaware.derivation.check import interpret_launch
 from ioaware.derivation.derive import derive
 from ioaware.targets.target import load_target
@@ -165,3 +165,35 @@ def test_a_wrong_formula_is_found_and_not_exact(monkeypatch: pytest.MonkeyPatch)
     exact, (note,) = notes(double, n=77)
     assert not exact
     assert note == "check: WRONG: read_bytes is 312, and 308 by plain interpretation"
+
+
+def test_launches_beyond_the_time_are_not_called_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "CHECK_SECONDS", 0.0)
+    result = derive(load_target(double), {"n": 77}, machine_code=False, check=True)
+    (launch,) = result.launches
+    assert launch.exact
+    assert launch.notes[0] == "check: not checked: the CPU time of the check ended after 0 of 3 programs"
+    assert result.notes[-1] == "check: 0 of 1 launches counted again by plain interpretation, at most 0 s of CPU for all"
+
+
+def test_the_outcome_counts_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launch with few programs is interpreted first."""
+
+    def twice(device: str = "cuda") -> None:
+        double(1000, device)
+        double(77, device)
+
+    interpreted = check.interpret_launch
+
+    def limited(*args: Any, **kwargs: Any) -> Any:
+        seen.append(args[0].grid)
+        return interpreted(*args, **{**kwargs, "seconds": 10.0 if len(seen) == 1 else 0.0})
+
+    seen: list[Any] = []
+    monkeypatch.setattr(check, "interpret_launch", limited)
+    result = derive(load_target(twice), {}, machine_code=False, check=True)
+    assert [launch.notes[0].split(":")[1] for launch in result.launches] == [
+        " not checked",
+        " counted again by plain interpretation",
+    ]
+    assert result.notes[-1].startswith("check: 1 of 2 launches ")

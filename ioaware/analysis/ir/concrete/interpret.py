@@ -9,6 +9,8 @@ Floats are not computed: an address, mask or bound that depends on one is undeci
 from __future__ import annotations
 
 import itertools
+import math
+import time
 from collections.abc import Mapping, Sequence
 from math import prod
 
@@ -16,7 +18,7 @@ import numpy as np
 
 from ioaware.analysis.ir.concrete import access_ops, flow_ops, gluon_ops, lane_ops
 from ioaware.analysis.ir.concrete.interpreter_state import Handler, Run, Value
-from ioaware.analysis.ir.concrete.tally import Memory, Tally
+from ioaware.analysis.ir.concrete.tally import Memory, Tally, TooLongError
 from ioaware.analysis.ir.mlir.parser import Module, Operation, parse
 from ioaware.analysis.ir.mlir.types import result_types
 
@@ -24,21 +26,34 @@ MAX_STEPS = 400_000
 """Most operations of one launch."""
 
 
-def interpret(text: str, given: Sequence[Value], grid: Sequence[int], memory: Memory, max_steps: int = MAX_STEPS) -> Tally:
+def interpret(
+    text: str,
+    given: Sequence[Value],
+    grid: Sequence[int],
+    memory: Memory,
+    max_steps: int = MAX_STEPS,
+    seconds: float = math.inf,
+) -> Tally:
     """Return the requests of a launch.
 
-    `given` holds a value for each parameter of its function.
+    `given` holds a value for each parameter of its function. `seconds` is the most CPU time of the interpretation.
 
-    Raises `UndecidedError` where the result depends on unknown data, `TooLongError`, and `UnsupportedOperationError`.
+    Raises `UndecidedError` where the result depends on unknown data, `UnsupportedOperationError`, and `TooLongError` that
+    names the limit and the number of programs that were interpreted.
     """
+    deadline = time.thread_time() + seconds
     module = parse(text)
     name, _ = public_function(module)
     sizes = (*grid, 1, 1, 1)[:3]
-    run = Run(module, memory, sizes, max_steps, HANDLERS)
+    run = Run(module, memory, sizes, max_steps, deadline, HANDLERS)
     with np.errstate(all="ignore"):
-        for program in itertools.product(*map(range, sizes)):
+        for done, program in enumerate(itertools.product(*map(range, sizes))):
             run.program = program
-            run.call(name, given)
+            try:
+                run.call(name, given)
+            except TooLongError as error:
+                limit = f"{max_steps:,} operations" if run.left < 0 else "the CPU time of the check"
+                raise TooLongError(f"{limit} ended after {done:,} of {prod(sizes):,} programs") from error
     return run.tally
 
 

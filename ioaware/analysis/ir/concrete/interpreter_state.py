@@ -6,6 +6,7 @@ It holds values, control flow between blocks, memory accesses and their counts.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -79,6 +80,9 @@ class Run:
     memory: Memory
     grid: Sequence[int]
     left: int
+    """Operations that may still run."""
+    deadline: float
+    """CPU time of the thread, in seconds, at which the interpretation ends."""
     handlers: Mapping[str, Handler]
     program: tuple[int, ...] = (0, 0, 0)
     tally: Tally = field(default_factory=Tally)
@@ -101,7 +105,7 @@ class Run:
             jump = None
             for operation in block.operations:
                 self.left -= 1
-                if self.left < 0:
+                if self.left < 0 or time.thread_time() > self.deadline:
                     raise TooLongError
                 if operation.name in ("cf.br", "cf.cond_br"):
                     jump = self.jump(operation)

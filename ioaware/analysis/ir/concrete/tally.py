@@ -5,6 +5,7 @@ Accesses outside their tensor are counted too.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,12 +95,13 @@ class Memory:
 
         None where contents are unknown or outside the tensor.
         """
-        result = np.zeros(addresses.shape, kind)
-        for place in np.argwhere(mask):
-            at = self._at(int(addresses[tuple(place)]), kind.itemsize)
-            if at is None:
+        elements = np.zeros((np.count_nonzero(mask), kind.itemsize), np.uint8)
+        for place, held, at in self._held(addresses[mask], kind.itemsize):
+            if held is None:
                 return None
-            result[tuple(place)] = at.view(kind)[0]
+            elements[place] = held[at]
+        result = np.zeros(addresses.shape, kind)
+        result[mask] = elements.view(kind)[:, 0]
         return result
 
     def store(self, addresses: Array, mask: Array, values: Array | None, kind: np.dtype[Any] | None) -> None:
@@ -107,10 +109,10 @@ class Memory:
         if values is None or kind is None:
             self.forget(addresses[mask])
             return
-        for place in np.argwhere(mask):
-            at = self._at(int(addresses[tuple(place)]), kind.itemsize)
-            if at is not None:
-                at.view(kind)[0] = values[tuple(place)]
+        elements = np.ascontiguousarray(np.broadcast_to(values, addresses.shape)[mask], kind)
+        for place, held, at in self._held(addresses[mask], kind.itemsize):
+            if held is not None:
+                held[at] = elements[place, None].view(np.uint8)
 
     def forget(self, addresses: Array) -> None:
         """Make the contents of the arguments' memory at these addresses unknown."""
@@ -118,8 +120,21 @@ class Memory:
             if 0 <= argument < len(self.contents):
                 self.contents[argument] = None
 
-    def _at(self, address: int, width: int) -> Array | None:
-        argument, offset = (address >> 44) - 1, address & ((1 << 44) - 1)
-        held = self.contents[argument] if 0 <= argument < len(self.contents) else None
-        inside = held is not None and offset + width <= held.size
-        return held[offset : offset + width] if held is not None and inside else None
+    def _held(self, addresses: Array, width: int) -> Iterator[tuple[Array, Array | None, Array]]:
+        """Yield the elements of each argument.
+
+        They come as their numbers, the contents of the argument, and the places of their bytes there. The contents are None
+        where they are unknown. Elements outside the tensor come apart, without contents.
+        """
+        arguments: Array = (addresses >> 44) - 1
+        offsets: Array = addresses & ((1 << 44) - 1)
+        present: list[int] = np.unique(arguments).tolist()
+        for argument in present:
+            held = self.contents[argument] if 0 <= argument < len(self.contents) else None
+            size = 0 if held is None else held.size
+            inside: NDArray[np.bool_] = np.asarray(offsets + width <= size)
+            parts: tuple[tuple[Array | None, NDArray[np.bool_]], ...] = ((held, inside), (None, ~inside))
+            for contents, chosen in parts:
+                place = np.flatnonzero((arguments == argument) & chosen)
+                if place.size:
+                    yield place, contents, offsets[place, None] + np.arange(width)
