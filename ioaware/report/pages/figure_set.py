@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ioaware.display.units import UNKNOWN, bytes_text, significant, time_text, times_text
 from ioaware.machine.time_bound import TimeBound, fastest_hbm
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, drawable, error_bars, series_of
+from ioaware.report.pages.known_hbm import range_text
 from ioaware.report.pages.over_figure import FLOOR, HBM, REQUESTED, SECTORS, over_parameters
 from ioaware.report.svg.bars import Bar, BarFigure
 from ioaware.result import Launch
@@ -57,7 +58,7 @@ def side_by_side(found: Findings) -> BarFigure:
         low, high = found.hbm_range
         interval = None if high is None else (low, high)
         decided = found.hbm_bytes is not None
-        ends = f"{bytes_text(low)} to {bytes_text(high)}"
+        ends = range_text(low, high)
         shown = _against(found.hbm_bytes, found) if decided else f"{ends}: data decide"
         between = f": {ends}" if decided and interval and bytes_text(low) != bytes_text(high) else ""
         bars.append(Bar(f"HBM, simulated on {found.machine.name}{between}", found.hbm_bytes, shown, HBM, interval))
@@ -172,6 +173,7 @@ def launches(found: Findings) -> BarFigure:
         if any(bar.color == "neutral" for bar in bars)
         else ""
     )
+    caption += "A dash stands for a number that depends on data. " if any(bar.value is None for bar in bars) else ""
     caption += f"The table below has {left} more." if left else ""
     return BarFigure("launches", "Launches by bytes", caption.strip(), tuple(bars))
 

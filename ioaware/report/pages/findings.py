@@ -22,7 +22,7 @@ from ioaware.machine import Machine
 from ioaware.machine.time_bound import TimeBound, peak_dtype, time_bound
 from ioaware.measurement.time_bounds import with_flops
 from ioaware.prediction import predict
-from ioaware.report.pages.known_hbm import bounds_alone, hbm_range, known_hbm
+from ioaware.report.pages.known_hbm import bounds_alone, hbm_range, known_hbm, launch_range
 from ioaware.report.pages.over import Curve, Span, curve, sector_bytes_at, simulated_along, spans_of, value_of
 from ioaware.report.pages.over_pieces import with_pieces
 from ioaware.report.pages.shared_lines import NOT_COUNTED, SharedLines, shared_lines
@@ -144,13 +144,18 @@ class Findings:
         if self.simulated is None:
             return [None] * len(self.derived.launches)
         found: list[Traffic | None] = []
-        for launch, how in zip(self.simulated.launches, self.simulated.simulations, strict=True):
-            high = (how.read_range[1], how.write_range[1]) if how else ()
-            low = how.read_range[0] + how.write_range[0] if how else 0
-            most = None if None in high else sum(one or 0 for one in high)
-            vague = bounds_alone(low, most, data_dependent=bool(how and how.data_dependent))
+        for launch, how, ends in zip(self.simulated.launches, self.simulated.simulations, self.launch_hbm_ranges, strict=True):
+            vague = ends is None or bounds_alone(*ends, data_dependent=bool(how and how.data_dependent))
             found.append(None if vague else launch.hbm)
         return found
+
+    @property
+    def launch_hbm_ranges(self) -> list[tuple[int, int | None] | None]:
+        """Ends of each launch's simulated range; None of what is not simulated."""
+        if self.simulated is None:
+            return [None] * len(self.derived.launches)
+        pairs = zip(self.simulated.launches, self.simulated.simulations, strict=True)
+        return [launch_range(launch, how) if how else None for launch, how in pairs]
 
     @property
     def launch_bounds(self) -> list[TimeBound]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 
-from ioaware.result import Traffic
-from ioaware.simulation.simulation_result import Simulated
+from ioaware.display.units import bytes_text
+from ioaware.result import Launch, Traffic
+from ioaware.simulation.simulation_result import LaunchSimulation, Range, Simulated
 
 FAR_APART = 100
 """Factor between the ends of a simulated range from which it says no number."""
@@ -31,15 +32,28 @@ def hbm_range(simulated: Simulated) -> tuple[int, int | None]:
 
     No more than every requested sector passes HBM, where all sectors are known.
     """
-    (reads, most_reads), (writes, most_writes) = simulated.read_range, simulated.write_range
-    low, requested = reads + writes, simulated.requested
+    return _range(simulated.read_range, simulated.write_range, simulated.requested, simulated.hbm)
+
+
+def launch_range(launch: Launch, how: LaunchSimulation) -> tuple[int, int | None]:
+    """Return the ends of a launch's simulated range, as `hbm_range` does."""
+    return _range(how.read_range, how.write_range, launch.requested, launch.hbm)
+
+
+def _range(read_range: Range, write_range: Range, requested: Traffic | None, hbm: Traffic | None) -> tuple[int, int | None]:
+    (reads, most_reads), (writes, most_writes) = read_range, write_range
+    low = reads + writes
     if most_reads is None or most_writes is None:
         return low, None
     high = most_reads + most_writes
     if requested and None not in (requested.read_sector_bytes, requested.write_sector_bytes):
-        least = (simulated.hbm and simulated.hbm.total_bytes) or low
-        high = max(low, least, min(high, requested.moved_bytes or high))
+        high = max(low, (hbm and hbm.total_bytes) or low, min(high, requested.moved_bytes or high))
     return low, high
+
+
+def range_text(low: int, high: int | None) -> str:
+    """Return the ends of a range of bytes, without the second its first alone."""
+    return f"at least {bytes_text(low)}" if high is None else f"{bytes_text(low)} to {bytes_text(high)}"
 
 
 def shown_notes(simulated: Simulated) -> tuple[str, ...]:

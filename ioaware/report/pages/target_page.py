@@ -15,7 +15,7 @@ from ioaware.report.pages.document import Document
 from ioaware.report.pages.figure_set import figures_of
 from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.formula_rows import formula_tables
-from ioaware.report.pages.known_hbm import shown_notes
+from ioaware.report.pages.known_hbm import range_text, shown_notes
 from ioaware.report.pages.source_rows import hot_rows, source_sections
 from ioaware.report.table_cells import TIME_COLUMNS, cell, columns, time_cells
 from ioaware.result import Params
@@ -80,6 +80,8 @@ def _headline(found: Findings) -> str:
         parts.append(f", {times_text(requested / found.compulsory_bytes)} the compulsory {bytes_text(found.compulsory_bytes)}")
     if found.hbm_bytes is not None:
         parts.append(f"; {bytes_text(found.hbm_bytes)} pass HBM on {found.machine.name}, by simulation")
+    elif found.simulated:
+        parts.append(f"; {range_text(*found.hbm_range)} pass HBM on {found.machine.name}, by simulation: data decide")
     bound = found.simulated_bound
     if bound.time_ns:
         parts.append(f". The launches take at least {time_text(bound.time_ns)}, bound by {bound.binds}")
@@ -109,6 +111,9 @@ def _numbers(found: Findings) -> Iterator[dict[str, str]]:
         yield {"name": "torch's operators", "value": moved, "what": "assumed: inputs read once, outputs written once"}
     if found.hbm_bytes is not None:
         yield {"name": "HBM, simulated", "value": bytes_text(found.hbm_bytes), "what": f"on {found.machine.name}"}
+    elif found.simulated and not found.torch_alone:
+        what = f"on {found.machine.name}: data decide"
+        yield {"name": "HBM, simulated", "value": range_text(*found.hbm_range), "what": what}
     if found.compulsory_bytes is not None and not found.torch_alone:
         yield {"name": "compulsory", "value": bytes_text(found.compulsory_bytes), "what": "inputs and outputs once"}
     if found.work_bound.time_ns:
@@ -202,11 +207,13 @@ LAUNCH_COLUMNS = [
 def _launches(found: Findings, *, ordered: bool) -> Iterator[list[dict[str, Any]]]:
     """Yield the launches in order, or by bytes."""
     whole = found.launch_by_launch_ns  # no share of an unknown whole
-    rows = list(zip(count(1), found.derived.launches, found.launch_hbm, found.launch_bounds, strict=False))
+    simulated = zip(found.launch_hbm, found.launch_hbm_ranges, strict=True)
+    rows = list(zip(count(1), found.derived.launches, simulated, found.launch_bounds, strict=False))
     if not ordered:
         rows.sort(key=lambda row: -((row[1].requested and row[1].requested.total_bytes) or 0))
-    for number, own, hbm, bound in rows:
+    for number, own, (hbm, ends), bound in rows:
         moved, least, hbm_bytes = own.requested, bound.time_ns, hbm.total_bytes if hbm else None
+        hbm_text = bytes_text(hbm_bytes) if hbm or ends is None else range_text(*ends)
         share = least / whole if least is not None and whole else None
         yield [
             cell(number, number),
@@ -216,7 +223,7 @@ def _launches(found: Findings, *, ordered: bool) -> Iterator[list[dict[str, Any]
                 cell(bytes_text(part), part)
                 for part in ((moved.read_bytes, moved.write_bytes, moved.atomic_bytes) if moved else (None,) * 3)
             ),
-            cell(bytes_text(hbm_bytes), hbm_bytes),
+            cell(hbm_text, hbm_bytes),
             cell(significant(own.flops, 4) if own.flops else "", own.flops or None),
             cell(f"{time_text(least)}, {bound.binds}" if least else "", least),
             cell("" if share is None else percent_text(share, 3), share),
