@@ -31,6 +31,19 @@ def test_a_sum_of_all_lanes_is_counted_in_any_order() -> None:
     assert result.requested.write_bytes == 36 * 32 * 4
 
 
+@pytest.mark.parametrize(("name", "rows"), [("split_pairs", 64), ("shuffled", 6 * 5 + 9 + 6)])
+def test_lanes_that_are_moved_stay_known(name: str, rows: int) -> None:
+    target = load_target(getattr(TARGETS, name))
+    result = derive(target, target.resolve({}), machine_code=False, check=True)
+    traced = trace(target, target.resolve({})).requested
+    assert result.exact
+    assert result.requested
+    assert traced
+    assert {field: getattr(result.requested, field) for field in FIELDS} == {field: getattr(traced, field) for field in FIELDS}
+    assert "check: counted again by plain interpretation" in result.launches[-1].notes
+    assert result.requested.write_bytes == rows * 32 * 4
+
+
 @pytest.mark.parametrize("name", ["paged", "ragged", "experts", "array_changed_later", "distinct", "drawn_with_a_seed"])
 def test_bytes_at_index_tensors_equal_traced_bytes(name: str) -> None:
     result, target = derive_target(name), load_target(getattr(TARGETS, name))

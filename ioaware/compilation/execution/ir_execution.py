@@ -23,7 +23,7 @@ from ioaware.compilation.execution.folds import FOLDS, RETURNS, fold, reduced_in
 from ioaware.compilation.execution.integer_arithmetic import Array, binary
 from ioaware.compilation.execution.memory_access import MEMORY, access
 from ioaware.compilation.execution.program_values import Moved, Pointer, UndeterminedError, Value, is_array, merge
-from ioaware.compilation.execution.rules import RULES
+from ioaware.compilation.execution.rules import RULES, split
 from ioaware.compilation.execution.run_state import RunState
 
 MAX_LANES = 2**20
@@ -199,6 +199,8 @@ class _Run(RunState):
             return []
         if rule is not None and len(operation.results) == 1:
             return [rule(self, operation)]
+        if operation.name == "tt.split":
+            return split(self, operation)
         if operation.name in ("tt.dot", "tt.dot_scaled"):
             self._product(operation)
         prefix, _, name = operation.name.partition(".")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ioaware.analysis.ir.mlir.parser import Operation
+from ioaware.analysis.ir.mlir.parser import Operation, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
 from ioaware.compilation.execution.integer_arithmetic import Array, compare, wrap
 from ioaware.compilation.execution.memory_access import accessed
@@ -108,6 +108,31 @@ def _transpose(run: RunState, operation: Operation) -> Value:
     return _reshaped(run.value(operation.operands[0]), change)
 
 
+def _join(run: RunState, operation: Operation) -> Value:
+    """Return two tiles as the last axis of one."""
+    shape = result_types(operation.types)[0].shape[:-1]
+    tiles = [run.value(name) for name in operation.operands]
+    known = [_full(tile, shape) for tile in tiles if is_array(tile)]
+    return np.stack(np.broadcast_arrays(*known), -1) if len(known) == len(tiles) else None
+
+
+def split(run: RunState, operation: Operation) -> list[Value]:
+    """Return the two tiles along the last axis of one."""
+    tile, shape = run.value(operation.operands[0]), parse_type(operation.types.split("->")[0]).shape
+    return [_full(tile, shape)[..., at] if is_array(tile) else None for at in (0, 1)]
+
+
+def _gather(run: RunState, operation: Operation) -> Value:
+    """Return elements of a tile at the places of another along an axis."""
+    tile, places = (run.value(name) for name in operation.operands)
+    if not is_array(tile) or not is_array(places):
+        return None
+    before, after = (parse_type(kind).shape for kind in split_top(operation.types.partition("->")[0].strip().strip("()")))
+    programs = max(len(tile), len(places))
+    whole = np.broadcast_to(tile, (programs, *before)), np.broadcast_to(places, (programs, *after))
+    return np.take_along_axis(*whole, int(attribute(operation, r"axis = (\d+)")) + 1)
+
+
 def _addptr(run: RunState, operation: Operation) -> Value:
     pointer, offset = (run.value(name) for name in operation.operands)
     if not isinstance(pointer, Pointer) or not is_array(offset):
@@ -193,6 +218,8 @@ RULES: Mapping[str, Rule] = {
     "tt.unsplat": _unsplat,
     "tt.reshape": _reshape,
     "tt.trans": _transpose,
+    "tt.join": _join,
+    "tt.gather": _gather,
     "tt.addptr": _addptr,
     "arith.cmpi": _compare,
     "arith.cmpf": _compare_floats,

@@ -366,6 +366,36 @@ def copied_to_places(tokens: int = 10):
     return out
 
 
+@triton.jit
+def pairs_kernel(x, offsets, out, COLS: tl.constexpr):
+    first, end = tl.split(tl.load(offsets + tl.program_id(0) + tl.arange(0, 2)))
+    for row in range(first, end):
+        tl.store(out + row * COLS + tl.arange(0, COLS), tl.load(x + row * COLS + tl.arange(0, COLS)))
+
+
+@triton.jit
+def shuffled_kernel(x, lengths, out, COLS: tl.constexpr):
+    program, lanes = tl.program_id(0), tl.arange(0, 8)
+    length = tl.load(lengths + lanes)
+    turned = tl.gather(length, (lanes + program) % 8, 0)
+    both = tl.reshape(tl.join(turned, length + 2), (16,))
+    for row in range(tl.max(tl.where(tl.arange(0, 16) < 2, both, 0), 0)):
+        at = program * 16 * COLS + row * COLS + tl.arange(0, COLS)
+        tl.store(out + at, tl.load(x + at))
+
+
+def split_pairs():
+    x, out = torch.ones(64, 32, device="cuda"), torch.empty(64, 32, device="cuda")
+    pairs_kernel[(3,)](x, torch.tensor([0, 10, 30, 64], device="cuda", dtype=torch.int32), out, 32)
+    return out
+
+
+def shuffled():
+    x, out = torch.ones(128, 32, device="cuda"), torch.empty(128, 32, device="cuda")
+    shuffled_kernel[(8,)](x, torch.tensor([3, 1, 4, 1, 5, 9, 2, 6], device="cuda", dtype=torch.int32), out, 32)
+    return out
+
+
 def given_labels(labels: torch.Tensor):
     out = torch.empty(labels.shape[0], 256, device="cuda")
     skipped_rows_kernel[(labels.shape[0],)](torch.empty_like(out), labels, out, COLS=256)

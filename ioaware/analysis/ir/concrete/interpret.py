@@ -84,7 +84,7 @@ HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(("tt.print", "tt.assert", "gpu.barrier", "llvm.intr.assume", "tt.debug_barrier", "nvvm."), _nothing),
     **dict.fromkeys(("ttg.barrier", "tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents"), _nothing),
     **dict.fromkeys(
-        ("tt.fp_to_fp", "tt.clampf", "tt.precise_sqrt", "tt.precise_divf", "tt.extern_elementwise", "tt.gather", "ub.poison"),
+        ("tt.fp_to_fp", "tt.clampf", "tt.precise_sqrt", "tt.precise_divf", "tt.extern_elementwise", "ub.poison"),
         Run.opaque,
     ),
 }

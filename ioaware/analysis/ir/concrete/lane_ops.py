@@ -103,6 +103,14 @@ def _cat(run: Run, operation: Operation) -> None:
     run.set(operation, np.concatenate((a, b)) if known else Opaque(result_types(operation.types)[0].shape))  # type: ignore[arg-type]
 
 
+def _gather(run: Run, operation: Operation) -> None:
+    value, places = run.operands(operation)
+    if isinstance(value, np.ndarray) and isinstance(places, np.ndarray):
+        run.set(operation, np.take_along_axis(value, places, attribute(operation, "axis")))
+    else:
+        run.opaque(operation)
+
+
 def _high_product(run: Run, operation: Operation) -> None:
     a, b = (run.array(value, operation) for value in run.operands(operation))
     if a.dtype.itemsize != 4:
@@ -151,5 +159,5 @@ HANDLERS: Mapping[str, Handler] = {
     "tt.trans": _reshaped(lambda value, operation, _: value.transpose(_order(operation))),
     "tt.reshape": _reshaped(lambda value, _, kind: value.reshape(kind.shape)),
     **dict.fromkeys(("tt.bitcast", "ttg.convert_layout", "tt.ptr_to_int"), _reshaped(_same_bits)),
-    "tt.join": _join, "tt.split": _split, "tt.cat": _cat,
+    "tt.join": _join, "tt.split": _split, "tt.cat": _cat, "tt.gather": _gather,
 }  # fmt: skip
