@@ -24,6 +24,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from ioaware._monkeypatch import Patches
 from ioaware.fakegpu.aten_traffic import takes_shape_only
+from ioaware.fakegpu.host_tensors import NUMBERS, record_read
 from ioaware.fakegpu.storages import OperatorMode, storages, strided_tensors
 from ioaware.symints.symbols import ReadsDataError, Symbols, user_line
 
@@ -37,6 +38,8 @@ READS: Sequence[tuple[Any, Sequence[str]]] = (
 
 They are patched: a torch function mode does not reach into a backward.
 """
+COMPARISONS = ("equal", "allclose")
+"""Functions among them that compare tensors on the GPU."""
 NUMBER: Any = torch.ops.aten._local_scalar_dense.default
 """Operator with which torch reads a tensor passed where a number is expected.
 
@@ -146,6 +149,8 @@ def replaying(reads: DataReads, symbols: Symbols, exposed: Callable[[Any], None]
 
     def replay(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], made_by: str) -> Any:
         line, inside_torch = user_line(_modes(plain))
+        if not inside_torch:
+            _record_bytes(plain, args)
         here = list(takewhile(lambda read: read[0] == line, left))
         at = next((at for at, read in enumerate(here) if read[1] == made_by), None)
         if inside_torch or at is None:
@@ -165,6 +170,15 @@ def replaying(reads: DataReads, symbols: Symbols, exposed: Callable[[Any], None]
 
     with _reading_through(replay):
         yield
+
+
+def _record_bytes(plain: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    """Record the bytes that a read moves, which is not run."""
+    name = getattr(plain, "__name__", "")
+    if name in NUMBERS:
+        args[0].cpu()
+    elif name in COMPARISONS:
+        record_read(f"aten.{name}.default", args)
 
 
 def _copied(value: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ioaware.fakegpu.aten_flops import operator_products
-from ioaware.fakegpu.host_tensors import TO_HOST, is_host_work, transfer
+from ioaware.fakegpu.host_tensors import FROM_HOST, is_host_work, transfer
 from ioaware.fakegpu.storages import OperatorMode, storages, strided_tensors
 from ioaware.result import Launch, Traffic
 
@@ -25,7 +25,10 @@ ALLOCATIONS = frozenset(
 )
 CPU_ATTENTION: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 NUMBER_TO_HOST = "aten::_local_scalar_dense"
-"""Operator of `item()`, a copy of one number to the host, which is not counted."""
+"""Operator of `item()`.
+
+The copy to the host is counted where host code asks for the number, and not where torch itself does.
+"""
 OVERWRITES = frozenset(
     f"aten::{name}"
     for name in (
@@ -97,11 +100,11 @@ def shown_name(func: Any) -> str:
 def _transferred(direction: str, traffic: tuple[Any, Any] | None) -> tuple[Any, Any] | None:
     """Return the bytes of the GPU's memory that a transfer moves.
 
-    A copy to the host reads them, one from the host writes them.
+    A copy from the host writes them, one to the host reads them. So does what `record_read` records.
     """
     if traffic is None:
         return None
-    return (traffic[0], 0) if direction == TO_HOST else (0, traffic[1])
+    return (0, traffic[1]) if direction == FROM_HOST else (traffic[0], 0)
 
 
 def operator_traffic(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outcome: object) -> tuple[Any, Any] | None:

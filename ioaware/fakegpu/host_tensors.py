@@ -29,6 +29,8 @@ overrides: Any = _overrides
 MOVES: dict[Any, Any] = {_Tensor.cpu: CPU, _Tensor.pin_memory: CPU, _Tensor.cuda: CUDA}
 WRITES_INTO = (_Tensor.copy_, _Tensor.__setitem__)
 """Functions that copy their last tensor into their first one."""
+NUMBERS = ("item", "tolist", "is_nonzero", "__bool__", "__int__", "__float__", "__index__")
+"""Methods of a tensor that copy all of its elements to the host, as numbers."""
 FROM_DATA = (torch.tensor, torch.as_tensor, torch.asarray)
 """Constructors whose result is where their data are, if these are a tensor."""
 OWN_OPERATORS = ("aten", "prim", "prims")
@@ -74,12 +76,26 @@ def host_work(*, is_host: bool = True, transfer: str | None = None) -> Generator
         _work.update(before)
 
 
+def record_read(operator: str, tensors: Iterable[Any]) -> None:
+    """Let an operator that host code waits for read each of these tensors once.
+
+    Those of the host are left out.
+    """
+    for tensor in tensors:
+        if isinstance(tensor, torch.Tensor) and tensor.is_cuda:
+            with host_work(is_host=False, transfer=operator):
+                tensor.clone()
+
+
 def all_on_gpu_note(error: IoawareError) -> str:
     """Return the note of a run that takes all tensors to be on the GPU.
 
     With those of the host it ends with `error`.
     """
     return f"tensors that host code leaves on the CPU are taken to be on the GPU: as written, {error.what}"
+
+
+_READERS = frozenset({*(getattr(_Tensor, name) for name in NUMBERS), torch.is_nonzero})
 
 
 class HostTensors:
@@ -142,6 +158,8 @@ class HostTensors:
             self.follow(args[1], args[0])
             return run()
         operands = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        if function in _READERS and operands and operands[0] not in self._pinned:
+            _copy(operands[0], to_host=True, from_host=False)
         device = self._device(function, args, kwargs, operands)
         is_host = device is not None and device.type == "cpu"
         with host_work(is_host=is_host or _work["is_host"], transfer=self._transfer(function, device, operands)):

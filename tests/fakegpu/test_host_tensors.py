@@ -89,7 +89,10 @@ def operators(result: Result) -> list[tuple[str, int | None, int | None]]:
         ("into_gpu", [("copy from the host", 0, 1200)]),
         ("on_the_host", []),
         ("pinned", []),
-        ("item", []),
+        ("item", [("copy to the host", 4, 0)]),
+        ("tolist", [("copy to the host", 1200, 0)]),
+        ("condition", [("copy to the host", 4, 0)]),
+        ("item_of_the_host", [("copy to the host", 1200, 0)]),
     ],
 )
 def test_copies_between_host_and_gpu_read_or_write_its_memory(
@@ -98,6 +101,12 @@ def test_copies_between_host_and_gpu_read_or_write_its_memory(
     for result in both(targets, f"copies_{name}"):
         assert operators(result) == [("aten.ones.default", 0, 1200), *expected]
         assert result.exact
+
+
+def test_a_comparison_reads_both_tensors(targets: ModuleType) -> None:
+    for result in both(targets, "copies_compared"):
+        read = [(name, moved) for name, moved, _ in operators(result) if name == "aten.equal.default"]
+        assert sum(moved for _, moved in read) == 2400
 
 
 def test_a_deep_copy_reads_and_writes_the_memory(targets: ModuleType) -> None:

@@ -223,5 +223,21 @@ def copies_item(n: int = 300):
     return copied(n, lambda x: x[0].item())
 
 
+def copies_tolist(n: int = 300):
+    return copied(n, lambda x: x.tolist())
+
+
+def copies_condition(n: int = 300):
+    return copied(n, lambda x: x[0] and x)
+
+
+def copies_item_of_the_host(n: int = 300):
+    return copied(n, lambda x: x.cpu()[0].item())
+
+
+def copies_compared(n: int = 300):
+    return copied(n, lambda x: torch.equal(x, torch.zeros(x.shape, device="cuda")))
+
+
 def copies_deep(n: int = 300):
     return copied(n, lambda x: deepcopy(x))
