@@ -2,10 +2,13 @@
 
 The input is a stream of merged accesses to lines of up to 64 blocks; a mask marks the valid blocks of a line. Every
 address has a home partition, chosen by hash: half of the lines of any block. An SM reads through its own partition. A line at
-home there is kept once. A line of the other partition is fetched through its home and kept in both. So a block read by the SMs
-of one partition occupies 1.5 times its bytes, and one read by both occupies twice its bytes. So does a block that they write:
-it becomes dirty at its home, and the writer's partition keeps a copy. Atomics are performed at the home alone. With
-`partitions=1` it is a plain LRU cache.
+home there is kept once. A line of the other partition is fetched through its home and kept in both; a hit in the copy is a use
+of both. So a block read by the SMs of one partition occupies 1.5 times its bytes, one read by both twice its bytes. So does a
+block that they write: it becomes dirty at its home, and the writer's partition keeps a copy. Atomics are performed at the home
+alone. With `partitions=1` it is a plain LRU cache.
+
+Source of the use of both: rows that programs read twice, with stores elsewhere in between, in `ioaware/recorded/l2`. Their
+reads from HBM show that both places stay occupied.
 """
 
 from __future__ import annotations
@@ -163,6 +166,8 @@ class L2:
                     recent(other)
             else:
                 recent(copy)
+                if home ^ 1 in self._resident:
+                    recent(home ^ 1)
 
     def _write(self, event: Event) -> None:
         """Write blocks at their home; an atomic reads absent blocks first."""

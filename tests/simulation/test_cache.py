@@ -122,6 +122,12 @@ def test_lines_read_by_both_partitions_are_held_twice() -> None:
     assert replay(both, 14, 2).traffic[0].read_bytes == 30
 
 
+def test_a_hit_in_a_copy_is_a_use_of_the_line_at_its_home() -> None:
+    first, second, third = event(1), event(2), event(3)
+    found = replay([first, second, first, third, second], capacity=3, partitions=2)
+    assert found.traffic[0].read_bytes == 4  # the second line left both places
+
+
 @pytest.mark.parametrize(("partitions", "needed"), [(1, 15), (2, 15), (3, 20)])
 def test_writes_are_held_at_their_home_and_by_the_partition_that_writes(partitions: int, needed: int) -> None:
     writes = [event(line, WRITE, partitions=partitions) for line in range(10)]
