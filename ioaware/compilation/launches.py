@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
+import sympy
 import torch
 from sympy import Expr
 
@@ -124,6 +125,24 @@ def agree(symbolic: list[Event], plain: list[Event], at: Callable[[Expr], Expr])
     if len(symbolic) != len(plain):
         return False
     return all(_same(one, other, at) for one, other in zip(symbolic, plain, strict=True))
+
+
+def without_addresses(events: Sequence[Event], first: int) -> list[Event]:
+    """Return the events with 0 for integers that are addresses.
+
+    They are at least `first`. Two runs allocate at different addresses.
+    """
+
+    def known(value: Value) -> Value:
+        is_address = isinstance(value, Expr) and value.is_Integer and int(cast(Any, value)) >= first
+        return sympy.S.Zero if is_address else value
+
+    return [
+        replace(event, arguments={name: known(value) for name, value in event.arguments.items()})
+        if isinstance(event, CapturedLaunch)
+        else event
+        for event in events
+    ]
 
 
 def _same(one: Any, other: Any, at: Callable[[Expr], Expr]) -> bool:

@@ -145,6 +145,13 @@ def test_comparisons_of_tensors_are_listed_as_in_a_trace(targets: ModuleType) ->
     assert result.assumed.read_bytes == traced.assumed.read_bytes
 
 
+def test_addresses_that_differ_between_runs_are_no_other_launches(targets: ModuleType) -> None:
+    result = derive_target(targets, "address_and_data")
+    assert result.exact
+    assert result.requested is not None
+    assert result.requested.read_bytes == 4000
+
+
 def test_the_width_of_attention_stays_symbolic(targets: ModuleType) -> None:
     result = derive_target(targets, "attention_of_a_width")
     assert result.exact

@@ -221,6 +221,20 @@ def compared(n: int = 1000):
 
 
 @triton.jit
+def at_address_kernel(address, out, n, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    source = address.to(tl.pointer_type(tl.float32))
+    tl.store(out + lanes, tl.load(source + lanes, lanes < n), lanes < n)
+
+
+def address_and_data(n: int = 1000):
+    x, out = torch.ones(n, device="cuda"), torch.empty(n, device="cuda")
+    distinct = torch.unique(torch.arange(n, device="cuda") // 128)
+    at_address_kernel[(distinct.shape[0],)](x.data_ptr(), out, n, 128)
+    return out
+
+
+@triton.jit
 def optional_kernel(x, bias, out, n, BLOCK: tl.constexpr):
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     value = tl.load(x + lanes, lanes < n)
