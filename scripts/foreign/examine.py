@@ -13,6 +13,7 @@ from typing import Any
 LONGEST_FORMULA = 150
 LEADING_TERM_S = 10.0
 EQUAL = "equal"
+DATA = "depends on data"
 SCALES = ((3, 5, 1), (1, 2, 0), (3, 4, 0), (4, 5, -1), (9, 10, 1), (1, 1, -1), (1, 1, 1), (5, 4, 1), (2, 1, 0))
 """Another size is size * a / b + c.
 
@@ -120,7 +121,24 @@ def _against_trace(spec: str, derived: Any, values: Mapping[str, int]) -> list[s
     if [launch.kernel for launch in traced] != names:
         return [f"the trace launches {', '.join(launch.kernel for launch in traced)}"] * len(names)
     point = {**derived.symbols, **values}
-    return [compared(kernel, launch, point) for kernel, launch in zip(kernels, traced, strict=True)]
+    outcome = [compared(kernel, launch, point) for kernel, launch in zip(kernels, traced, strict=True)]
+    if DATA not in outcome:
+        return outcome
+    there = ioaware.derive(spec, **{**derived.params, **values}) if values else derived
+    launches = [launch for launch in there.launches if launch.origin == "triton"]
+    return [
+        at_own_data(launch, seen) if said == DATA and launch.exact else said
+        for said, launch, seen in zip(outcome, launches, traced, strict=True)
+    ]
+
+
+def at_own_data(launch: Any, traced: Any) -> str:
+    """Return what a trace says of the bytes that are exact for the target's own data."""
+    counts = [
+        (name, getattr(launch.requested, f"{name}_bytes"), getattr(traced.requested, f"{name}_bytes"))
+        for name in ("read", "write", "atomic")
+    ]
+    return "; ".join(f"{name} {one} against {other}" for name, one, other in counts if one != other) or EQUAL
 
 
 def compared(kernel: Any, traced: Any, point: Mapping[str, int]) -> str:
@@ -135,7 +153,7 @@ def compared(kernel: Any, traced: Any, point: Mapping[str, int]) -> str:
         ("FLOPs", kernel.flops, traced.flops),
     ]
     if any(count.symbols - point.keys() for _, count, _ in counts):
-        return "depends on data"
+        return DATA
     sectors = [("read sectors", kernel.read_sector_bytes), ("write sectors", kernel.write_sector_bytes)]
     for (name, count), seen in zip(
         sectors, (traced.requested.read_sector_bytes, traced.requested.write_sector_bytes), strict=True

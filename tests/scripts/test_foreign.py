@@ -135,6 +135,15 @@ def test_compared(examine: ModuleType) -> None:
 
 
 VALIDITY = SUPPORT / "targets/validity_targets.py"
+INDEX_DATA = SUPPORT / "targets/index_data_targets.py"
+
+
+def test_bytes_at_own_data_are_compared_with_the_trace(examine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    (row,) = examine.examined(f"{INDEX_DATA}:ragged")
+    assert (row.exact, row.traced, row.elsewhere) == (True, "equal", "equal")
+    monkeypatch.setattr(examine, "at_own_data", lambda launch, traced: f"{launch.requested.read_bytes - 4} against 0")
+    (row,) = examine.examined(f"{INDEX_DATA}:ragged")
+    assert "against" in row.traced
 
 
 def test_a_target_is_examined_at_two_points(examine: ModuleType) -> None:

@@ -143,7 +143,7 @@ class ComposedIdioms:
 
     def own_reduction(self) -> None:
         """Write an access with what a reduction by a function of the file finds."""
-        name, value = self.scope.fresh("v"), f"(lanes * {self.rng.choice('35')} + {self.scope.integer(1)} % 7) % 11"
+        name, value = self.scope.fresh("v"), f"((lanes * {self.rng.choice('35')} + {self.scope.integer(1)} % 7) % 11)"
         form = self.rng.choice(
             (
                 f"tl.reduce(({value}, lanes), 0, larger_pair)[1] + lanes",
