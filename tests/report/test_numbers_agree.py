@@ -76,10 +76,26 @@ def test_a_targets_page(path: Path) -> None:
     bars = [text for _, _, text in page_data(page)["bytes"]["rows"]]
     for name, value in shown.items():
         if name == "requested":
-            assert f"request {value}," in headline or value == "data decide"
-            assert value == "data decide" or any(text.startswith(value) for text in bars)
+            moved = value.removeprefix("≤ ")
+            most = "at most " if moved != value else ""
+            assert f"request {most}{moved}," in headline or value == "data decide"
+            assert value == "data decide" or any(text.startswith(moved) for text in bars)
         elif name in ("HBM, simulated", "compulsory"):
             assert value in headline
             assert any(text.startswith(value) for text in bars)
         else:
             assert value in [row[-1] for row in rows(page, "Least times")]
+
+
+@pytest.mark.parametrize("path", TARGETS, ids=lambda path: path.parent.name)
+def test_the_bytes_of_a_page_add_up(path: Path) -> None:
+    """The launches' bytes are those of the first figure and of its data."""
+    page = path.read_text(encoding="utf-8")
+    table = between(between(page, 'aria-label="Launches"', "</table>"), "<tbody>", "</tbody>")
+    launches = [re.findall(r"<td(?:[^>]*?data-v=\"([^\"]*)\")?[^>]*>(.*?)</td>", row) for row in table.split("</tr>")[:-1]]
+    own = [row for row in launches if "(torch)" not in row[1][1]]
+    whole = page_data(page)["bytes"]["rows"][0][1]
+    assert sum(int(moved or 0) for row in own for moved, _ in row[3:6]) == whole
+    if "launches" in page_data(page):
+        bars = page_data(page)["launches"]["rows"]
+        assert sum(moved for name, moved, _ in bars if "(torch)" not in name) == whole

@@ -5,6 +5,7 @@ It shows what changed, number by number, term by term and line by line.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ioaware.display.text import clean, params_text
@@ -22,6 +23,9 @@ from ioaware.report.table_cells import cell, columns
 OLD, NEW = "standard", "flash1"
 """Colours of the versions."""
 MAX_LINES, MAX_TERMS = 600, 60
+BESIDE = {"read sectors": "read sectors", "write sectors": "write sectors", "HBM, simulated": "simulated HBM bytes"}
+"""Rows of the first sentence, where they change otherwise than requested bytes."""
+SAME = 0.005
 
 
 def compare_page(old: Findings, new: Findings, command: str, *, with_text: bool = True) -> Document:
@@ -38,7 +42,7 @@ def compare_page(old: Findings, new: Findings, command: str, *, with_text: bool 
         "old_params": params_text(old.derived.params),
         "new_params": params_text(new.derived.params),
         "exact": old.derived.exact and new.derived.exact,
-        "headline": _headline(old, new),
+        "headline": _headline(old, new) + _beside(old, new, rows),
         "number_columns": columns("A", "B", "B ÷ A", words=("bytes",)),
         "numbers": [_row(row) for row in rows],
         "term_columns": columns("A", "B", "B − A", words=("term",)),
@@ -60,6 +64,15 @@ def _headline(old: Findings, new: Findings) -> str:
         return f"Both versions request {bytes_text(before)}."
     ratio = times_text(after / before) if before else "more"
     return f"A requests {bytes_text(before)}, B {bytes_text(after)}: {ratio} as many bytes."
+
+
+def _beside(old: Findings, new: Findings, rows: Sequence[Pair]) -> str:
+    """Return a sentence on sectors and HBM bytes, where they change otherwise."""
+    requested = Pair("", old.requested_bytes, new.requested_bytes).ratio
+    ratios = [(row.ratio, BESIDE[row.name]) for row in rows if row.name in BESIDE]
+    changed = [(ratio, name) for ratio, name in ratios if ratio and requested and abs(ratio / requested - 1) > SAME]
+    said = " and ".join(f"{times_text(ratio)} the {name}" for ratio, name in changed)
+    return f" B has {said} of A." if said else ""
 
 
 def _row(row: Pair) -> list[dict[str, Any]]:

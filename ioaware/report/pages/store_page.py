@@ -6,7 +6,7 @@ It shows the points of each target along its most varied parameter, and every po
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ioaware.display.text import clean, params_text
@@ -28,7 +28,8 @@ COLUMNS = [
     *columns("requested", "deviation", "HBM", "compulsory", *TIME_COLUMNS, words=("target", "source", "parameters")),
     *columns(words=("status",)),
 ]
-Key = tuple[str, tuple[tuple[str, str], ...]]
+Settings = tuple[tuple[str, str], ...]
+Key = tuple[str, Settings]
 
 
 def store_page(title: str, results: Sequence[Result], command: str, missing: Sequence[str] = ()) -> Document:
@@ -36,7 +37,7 @@ def store_page(title: str, results: Sequence[Result], command: str, missing: Seq
 
     `missing` are sentences on what is not there.
     """
-    expected = _expected(results)
+    expected, common = _expected(results), _common(results)
     by_target: defaultdict[str, list[Result]] = defaultdict(list)
     for result in results:
         by_target[result.target].append(result)
@@ -55,7 +56,8 @@ def store_page(title: str, results: Sequence[Result], command: str, missing: Seq
         "missing": [clean(text, 1000) for text in missing],
         "figure_names": [shown.figure.name for shown in figures],
         "columns": COLUMNS,
-        "rows": [_row(result, expected) for result in with_known_flops(results)[:MAX_ROWS]],
+        "common": params_text(common),
+        "rows": [_row(result, expected, common) for result in with_known_flops(results)[:MAX_ROWS]],
         "rows_left": max(0, len(results) - MAX_ROWS),
         "targets_left": max(0, len(by_target) - MAX_TARGETS),
         "made": "",
@@ -81,14 +83,20 @@ def _expected(results: Sequence[Result]) -> dict[Key, int]:
     return found
 
 
-def _row(result: Result, expected: dict[Key, int]) -> list[dict[str, Any]]:
+def _common(results: Sequence[Result]) -> Params:
+    """Return the parameters that have one value at all of several points."""
+    first, *others = [result.params for result in results] or [{}]
+    return {name: value for name, value in first.items() if others and all(one.get(name) == value for one in others)}
+
+
+def _row(result: Result, expected: dict[Key, int], common: Params) -> list[dict[str, Any]]:
     places = [traffic.total_bytes if traffic else None for traffic in (result.requested, result.hbm, result.compulsory)]
     formula = expected.get(_key(result))
     deviation = places[0] / formula - 1 if formula and places[0] is not None and result.source not in FORMULAS else None
     return [
         cell(result.target),
         cell(result.source),
-        cell(params_text(result.params)),
+        cell(params_text({name: value for name, value in result.params.items() if name not in common})),
         cell(bytes_text(places[0]), places[0]),
         cell("" if deviation is None else percent_text(deviation), deviation),
         *(cell(bytes_text(place), place) for place in places[1:]),
@@ -98,25 +106,20 @@ def _row(result: Result, expected: dict[Key, int]) -> list[dict[str, Any]]:
 
 
 def _figure(number: int, target: str, points: Sequence[Result]) -> Figure | None:
-    """Return bytes along the parameter with the most values.
+    """Return bytes along a parameter, the others at values, of the most points.
 
-    The other parameters have the values with the most points.
+    None where all points differ in more than one parameter.
     """
-    varied = _varied(points)
-    if varied is None:
-        return None
-    groups: defaultdict[tuple[tuple[str, str], ...], list[Result]] = defaultdict(list)
-    for result in points:
-        if result.status not in ("failed", "impossible"):
-            groups[_others(result.params, varied)].append(result)
+    groups = list(_groups([result for result in points if result.status not in ("failed", "impossible")]))
     if not groups:
         return None
-    chosen = max(groups, key=lambda key: len({result.params.get(varied) for result in groups[key]}))
-    series = [one for source in MARKS for one in _series(source, varied, groups[chosen])]
-    shown = ", ".join(f"{name}={value}" for name, value in chosen) or "no other parameter"
+    varied, others, seen = max(groups, key=lambda group: len({result.params.get(group[0]) for result in group[2]}))
+    settings = sum(name == varied for name, *_ in groups)
+    series = [one for source in MARKS for one in _series(source, varied, seen)]
+    shown = ", ".join(f"{name}={value}" for name, value in others) or "no other parameter"
     caption = f"Points at {shown}. Filled dots are measured, squares traced, open dots simulated, lines formulas."
-    caption += f" {len(groups) - 1} other settings are in the table." if len(groups) > 1 else ""
-    caption += f" {BELOW_COMPULSORY}" if any(map(_below_compulsory, groups[chosen])) else ""
+    caption += f" {settings - 1} other settings are in the table." if settings > 1 else ""
+    caption += f" {BELOW_COMPULSORY}" if any(map(_below_compulsory, seen)) else ""
     cell_ = cell_of("", Axis(varied, "size"), Panel(BYTES, tuple(series)))
     return drawable(Figure(f"target{number}", clean(f"{target}: bytes over {varied}"), clean(caption, 1000), (cell_,), 1))
 
@@ -130,21 +133,23 @@ def _below_compulsory(result: Result) -> bool:
     return moved is not None and least is not None and moved < least
 
 
-def _varied(points: Sequence[Result]) -> str | None:
-    """Return the parameter of whole numbers with the most distinct values.
+def _groups(points: Sequence[Result]) -> Iterator[tuple[str, Settings, list[Result]]]:
+    """Yield each parameter of whole numbers with points that differ in it alone.
 
-    None where none has two.
+    With the values of the other parameters.
     """
-    values: defaultdict[str, set[int]] = defaultdict(set)
-    for result in points:
-        for name, value in result.params.items():
+    for name in dict.fromkeys(name for result in points for name in result.params):
+        found: defaultdict[Settings, list[Result]] = defaultdict(list)
+        for result in points:
+            value = result.params.get(name)
             if type(value) is int and value > 0:
-                values[name].add(value)
-    most = max(values, key=lambda name: len(values[name]), default=None)
-    return most if most is not None and len(values[most]) > 1 else None
+                found[_others(result.params, name)].append(result)
+        for others, seen in found.items():
+            if len({result.params.get(name) for result in seen}) > 1:
+                yield name, others, seen
 
 
-def _others(params: Params, varied: str) -> tuple[tuple[str, str], ...]:
+def _others(params: Params, varied: str) -> Settings:
     return tuple(sorted((clean(name), clean(value)) for name, value in params.items() if name != varied and value is not None))
 
 

@@ -12,6 +12,7 @@ import pytest
 from ioaware.cli.store_report import document_of
 from ioaware.errors import UsageError
 from ioaware.prediction import predict
+from ioaware.report.chart import Figure
 from ioaware.report.figures.labels import BELOW_COMPULSORY
 from ioaware.report.pages.document import render
 from ioaware.report.pages.store_page import store_page
@@ -99,3 +100,20 @@ def test_hostile_texts_are_escaped() -> None:
 
 def test_no_results() -> None:
     assert "0 points of 0 targets: none." in render(store_page("empty", [], "ioaware report --store empty.db"))
+
+
+def test_a_figure_has_points_that_differ_in_one_parameter_alone() -> None:
+    sizes = ((64, 512), (64, 1024), (64, 2048), (128, 4096))
+    points = [
+        Result("measure", "k.py:f", {"d": d, "n": n, "causal": False}, Traffic(4 * n, 4 * n), hbm=Traffic(n, n))
+        for d, n in sizes
+    ]
+    page = store_page("A store", points, "ioaware report --store s.db")
+    figure = page.figures[0].figure
+    assert isinstance(figure, Figure)
+    assert "over n" in figure.title
+    assert "at causal=False, d=64" in figure.caption
+    assert {x for panel in figure.cells[0].panels for one in panel.series for x in one.x} == {512, 1024, 2048}
+    assert page.values["common"] == "causal=False"
+    assert page.values["rows"][0][2]["text"] == "d=64, n=512"
+    assert not store_page("A store", [points[0], points[3]], "").figures
