@@ -38,7 +38,8 @@ def shorten(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     half = limit // 2
-    return f"{text[:half]}... ({len(text) - 2 * half:,} characters left out) ...{text[-half:]}"
+    without = f"{text[:half]}... ({len(text) - 2 * half:,} characters left out) ...{text[-half:]}"
+    return min(without, text, key=len)
 
 
 def params_text(params: Mapping[str, object]) -> str:
