@@ -10,6 +10,7 @@ floating-point number. The other runs then get several values for that number, a
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from ioaware._monkeypatch import Patches
 from ioaware.fakegpu.aten_traffic import takes_shape_only
 from ioaware.fakegpu.host_tensors import NUMBERS, record_read
 from ioaware.fakegpu.storages import OperatorMode, storages, strided_tensors
-from ioaware.symints.symbols import ReadsDataError, Symbols, user_line
+from ioaware.symints.symbols import ReadsDataError, Symbols, reads_data_error, user_line
 
 READS: Sequence[tuple[Any, Sequence[str]]] = (
     (torch, ("is_nonzero",)),
@@ -74,6 +75,9 @@ PROBES = (1.0, 0.0, -1.0, 0.5, 2.0, 3.7, -0.013, 1e-30, 448.5, -65505.0, 1e30, -
 A branch on it changes at one of them.
 """
 
+
+MAX_READS = 5000
+"""Most reads of one run: a derivation repeats each in several runs."""
 
 Read = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any], str], Any]
 """Read data by a function with arguments.
@@ -129,6 +133,11 @@ def recording(reads: DataReads, written: StorageMarks, placeholders: StorageMark
         if placeholders.holds((args, kwargs)):
             reads.invented[where] = None
         reads.random |= random.holds((args, kwargs))
+        if len(reads.values) == MAX_READS:
+            raise ReadsDataError(
+                f"the host function reads tensors more than {MAX_READS:,} times, the last time at {where}",
+                "Read a tensor as a whole, by tolist(), or trace the function.",
+            )
         value = plain(*args, **kwargs)
         reads.values.append((where, made_by, _copied(value)))
         return value
@@ -145,25 +154,27 @@ def replaying(reads: DataReads, symbols: Symbols, exposed: Callable[[Any], None]
 
     Recorded values of another operator on the same line are passed over: on a CPU torch reads more, for its own checks.
     """
-    left = list(reads.values)
+    left, assumptions = deque(reads.values), _assumptions(reads)
 
     def replay(plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], made_by: str) -> Any:
         line, inside_torch = user_line(_modes(plain))
         if not inside_torch:
             _record_bytes(plain, args)
-        here = list(takewhile(lambda read: read[0] == line, left))
+        here = takewhile(lambda read: read[0] == line, left)
         at = next((at for at, read in enumerate(here) if read[1] == made_by), None)
+        if not inside_torch and at is None and getattr(plain, "__name__", "") == "tolist" and _is_large(args[0]):
+            raise reads_data_error()  # as the plain function does, but once it has a tensor for each element
         if inside_torch or at is None:
             return plain(*args, **kwargs)
-        where, _, value = left[at]
-        del left[: at + 1]
+        for _ in range(at):
+            left.popleft()
+        where, _, value = left.popleft()
         if isinstance(value, KernelFloat):
             symbols.assume(
                 f"the number read at {where} is a kernel's result; the launches are the same at {len(PROBES)} values of it"
             )
             return reads.probe
-        text = repr(value)
-        symbols.assume(f"assumes that the data read at {where} is {text if len(text) <= SHOWN else text[:SHOWN] + '...'}")
+        symbols.assume(assumptions[where])
         if isinstance(value, np.ndarray):
             exposed(args[0])
         return _copied(value)
@@ -179,6 +190,31 @@ def _record_bytes(plain: Callable[..., Any], args: tuple[Any, ...]) -> None:
         args[0].cpu()
     elif name in COMPARISONS:
         record_read(f"aten.{name}.default", args)
+
+
+def _assumptions(reads: DataReads) -> dict[str, str]:
+    """Return a sentence for each source line that reads data, with the first values."""
+    values: dict[str, list[Any]] = {}
+    for where, _, value in reads.values:
+        values.setdefault(where, []).append(value)
+    return {where: f"assumes that the data read at {where} {_shown(read)}" for where, read in values.items()}
+
+
+def _shown(values: Sequence[Any]) -> str:
+    """Return the first characters of the values that one source line reads."""
+    starts: list[Any] = [value[:SHOWN] if isinstance(value, list) else value for value in values[:SHOWN]]
+    texts = dict.fromkeys(map(repr, starts))
+    text = ", ".join(texts)
+    times = f" in {len(values):,} reads" if len(values) > 1 else ""
+    return f"{'are' if len(texts) > 1 else 'is'} {text if len(text) <= SHOWN else text[:SHOWN] + '...'}{times}"
+
+
+def _is_large(tensor: Any) -> bool:
+    """Return whether a tensor has many elements.
+
+    Symbolic sizes are not evaluated.
+    """
+    return all(type(size) is int for size in tensor.shape) and tensor.numel() > SHOWN
 
 
 def _copied(value: Any) -> Any:
@@ -218,8 +254,28 @@ def _reading_through(read: Read) -> Generator[None]:
                         return read(plain, args, kwargs, operators.maker(args))
 
                 patches.set(owner, name, through)
+        plainly = torch.Tensor.__iter__
+
+        def iterate(tensor: torch.Tensor) -> Any:
+            return _iterate(plainly, tensor)
+
+        patches.set(torch.Tensor, "__iter__", iterate)
         with operators:
             yield
+
+
+def _iterate(plain: Callable[..., Any], tensor: torch.Tensor) -> Any:
+    """Iterate over the rows of a tensor, at most `MAX_READS`.
+
+    Raises `ReadsDataError` for more: torch makes a tensor of each.
+    """
+    rows = tensor.shape[0] if tensor.dim() else 0
+    if type(rows) is int and rows > MAX_READS:
+        raise ReadsDataError(
+            f"the host function iterates over the {rows:,} rows of a tensor at {user_line()[0]}",
+            f"A derivation takes at most {MAX_READS:,}: use tolist(), or trace the function.",
+        )
+    return plain(tensor)
 
 
 class _OperatorReads(OperatorMode):

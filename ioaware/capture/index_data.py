@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.utils import _python_dispatch
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_map_only
 from torch.utils.weak import WeakTensorKeyDictionary
 from triton.backends.compiler import GPUTarget
 
@@ -25,6 +25,7 @@ from ioaware.compilation.execution.without_data import storage_sizes
 from ioaware.compilation.launches import CapturedLaunch, TensorValue, Value
 from ioaware.compilation.triton_ir import first_ir, integer_at
 from ioaware.errors import IoawareError
+from ioaware.fakegpu.host_tensors import tensor_leaves
 from ioaware.fakegpu.storages import OperatorMode
 from ioaware.targets.tensor_params import is_placeholder
 
@@ -88,7 +89,7 @@ class IndexData(OperatorMode):
 
     def _follow(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], outcome: Any, targets: list[Any]) -> None:
         """Run the operator on the contents of its operands, and remember what it returns."""
-        operands, results = _tensor_leaves((args, kwargs)), _tensor_leaves(outcome)
+        operands, results = tensor_leaves((args, kwargs)), tensor_leaves(outcome)
         is_empty = "empty" in func._schema.name.partition("::")[2]
         is_view = all(result.alias_info is not None for result in func._schema.returns)  # or the target of an operator in place
         unread = set(map(id, operands if is_view and not targets else targets))
@@ -100,7 +101,7 @@ class IndexData(OperatorMode):
             real_args, real_kwargs = tree_map_only(torch.Tensor, self._real, (args, kwargs))
             real = func(*real_args, **real_kwargs)
         caveat = RANDOM if torch.Tag.nondeterministic_seeded in func.tags else self._caveat_of(operands)
-        for tensor, contents in zip(results, _tensor_leaves(real), strict=True):
+        for tensor, contents in zip(results, tensor_leaves(real), strict=True):
             if not self._has(tensor):
                 self._contents[tensor] = (tensor.untyped_storage()._cdata, contents)
             storage = contents.untyped_storage()
@@ -175,7 +176,7 @@ class IndexData(OperatorMode):
 
         So are the contents of all that share their memory.
         """
-        for tensor in _tensor_leaves(tensors):
+        for tensor in tensor_leaves(tensors):
             if self._has(tensor):
                 storage = self._real(tensor).untyped_storage()
                 self._unknown[storage._cdata] = storage
@@ -303,14 +304,9 @@ def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[A
     """Return the tensors that an operator writes in place."""
     schema = func._schema.arguments
     given = [(argument, args[at] if at < len(args) else kwargs.get(argument.name)) for at, argument in enumerate(schema)]
-    return _tensor_leaves(
+    return tensor_leaves(
         [value for argument, value in given if argument.alias_info is not None and argument.alias_info.is_write]
     )
-
-
-def _tensor_leaves(values: Any) -> list[Any]:
-    leaves: list[Any] = tree_leaves(values)
-    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 def _memory(tensor: Any) -> int:

@@ -21,6 +21,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from ioaware.errors import IoawareError
 
+PLAIN_TYPES = frozenset((int, float, bool, complex, str, type(None)))
 CPU = torch.device("cpu")
 CUDA = torch.device("cuda", 0)
 _Tensor: Any = torch.Tensor
@@ -157,7 +158,7 @@ class HostTensors:
         if function == _Tensor.data.__set__:
             self.follow(args[1], args[0])
             return run()
-        operands = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        operands = tensor_leaves((args, kwargs))
         if function in _READERS and operands and operands[0] not in self._pinned:
             _copy(operands[0], to_host=True, from_host=False)
         device = self._device(function, args, kwargs, operands)
@@ -171,8 +172,8 @@ class HostTensors:
                 outcome = _copy(outcome, to_host=is_host, from_host=outcome in self._pinned)
             else:
                 return outcome
-        for tensor in tree_leaves(outcome) if is_host else ():
-            if isinstance(tensor, torch.Tensor) and id(tensor) not in known:
+        for tensor in tensor_leaves(outcome) if is_host else ():
+            if id(tensor) not in known:
                 self._pinned[tensor] = pins or any(self.is_pinned(each) and _share(each, tensor) for each in operands)
         return outcome
 
@@ -264,3 +265,16 @@ def _share(one: Any, other: Any) -> bool:
 
 def _in(tensor: Any, storage: Any) -> bool:
     return tensor.layout == torch.strided and tensor.untyped_storage()._cdata == storage._cdata
+
+
+def tensor_leaves(values: object) -> list[Any]:
+    """Return the tensors in nested lists, tuples and dictionaries.
+
+    Lists of numbers are passed over as a whole: they may have millions.
+    """
+    leaves: list[Any] = tree_leaves(values, is_leaf=_holds_numbers)
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def _holds_numbers(values: Any) -> bool:
+    return type(values) in (list, tuple) and PLAIN_TYPES.issuperset(map(type, values))

@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-from ioaware.fakegpu.host_tensors import is_host_work
+from ioaware.fakegpu.host_tensors import is_host_work, tensor_leaves
 
 
 class OperatorMode(TorchDispatchMode):
@@ -76,8 +75,7 @@ def strided_tensors(values: object) -> list[torch.Tensor]:
 
     Strided tensors are those with a storage.
     """
-    leaves: list[Any] = tree_leaves(values)
-    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided]
+    return [leaf for leaf in tensor_leaves(values) if leaf.layout == torch.strided]
 
 
 def storages(values: object) -> dict[int, torch.UntypedStorage]:

@@ -175,7 +175,7 @@ class Symbols:
             return value
         outcome = self._outcome(_expr_of(value))
         if outcome.free_symbols:
-            raise _reads_data()
+            raise reads_data_error()
         return _python(outcome)
 
     def is_data(self, value: Any) -> bool:
@@ -243,7 +243,7 @@ class Symbols:
             return format(str(expr), form)
         outcome = self._outcome(expr)
         if outcome.free_symbols:
-            raise _reads_data()
+            raise reads_data_error()
         if expr.free_symbols:
             self._check_by_running(expr, f"is text at {where}")
         return format(_python(outcome), form)
@@ -260,7 +260,7 @@ class Symbols:
         """
         outcome = self._outcome(expr)
         if outcome.free_symbols:
-            raise _reads_data()
+            raise reads_data_error()
         if not expr.free_symbols:
             return outcome
         is_branch = outcome in (sympy.true, sympy.false)
@@ -296,7 +296,8 @@ class Symbols:
         return frozenset(str(self._named[symbol]) for symbol in expr.free_symbols if symbol in self._named)
 
 
-def _reads_data() -> ReadsDataError:
+def reads_data_error() -> ReadsDataError:
+    """Return the error of a read without data, with the line of host code."""
     return ReadsDataError(
         f"the host function reads a tensor's data at {user_line()[0]}, and a derivation has no data",
         "Trace it, or give what it reads as a parameter.",
