@@ -100,7 +100,7 @@ def _calls(function: ast.FunctionDef) -> set[str]:
 def launched_names(tree: ast.AST) -> Iterator[str]:
     """Yield the names of launched kernels.
 
-    Launches are `name[grid](...)`, `name.run(...)` and `name.warmup(...)`.
+    Launches are `name[grid](...)`, `wrap_triton(name)[grid](...)`, `name.run(...)` and `name.warmup(...)`.
     """
     for node in ast.walk(tree):
         match node:
@@ -111,6 +111,10 @@ def launched_names(tree: ast.AST) -> Iterator[str]:
 
 
 def _name(expression: ast.expr) -> str:
-    return (
-        expression.id if isinstance(expression, ast.Name) else expression.attr if isinstance(expression, ast.Attribute) else ""
-    )
+    match expression:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Call(args=[wrapped, *_]):
+            return _name(wrapped)
+        case _:
+            return ""

@@ -6,7 +6,7 @@ The source of a function also says which of its parameters are tensors, and the 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -84,21 +84,75 @@ class HostFunction:
 def find_host_functions(root: Path) -> list[HostFunction]:
     """Return the functions below a directory that launch its kernels, by path.
 
-    Raises `DataError` as `find_kernels` does.
+    Among them are those that call an autograd function whose `forward` tells no call. Raises `DataError` as `find_kernels`
+    does.
     """
     kernels = {kernel.rpartition(":")[2] for kernel in find_kernels(root)}
     found: list[HostFunction] = []
+    opaque: dict[str, set[str]] = {}
+    for place, tree in _parsed(root, kernels):
+        opaque |= _opaque_classes(tree, kernels)
+        for name, node in _functions(tree):
+            launched = kernels & set(launched_names(node))
+            if launched and not _is_test(place, name):
+                found.append(_host_function(place, name, node, launched))
+    for place, tree in _parsed(root, opaque.keys()) if opaque else ():
+        for name, node in _functions(tree):
+            called = {kernel for applied in _applied(node) for kernel in opaque.get(applied, ())}
+            if called and not _is_test(place, name):
+                found.append(_host_function(place, name, node, called))
+    return sorted(found, key=lambda one: (one.path, one.line))
+
+
+def _parsed(root: Path, names: Collection[str]) -> Iterator[tuple[Path, ast.Module]]:
+    """Yield each file below a directory that holds one of these names, parsed."""
     for path in python_files(root):
         source = path.read_bytes()
-        if not any(name.encode() in source for name in kernels):
-            continue
-        for name, node in _functions(ast.parse(source)):
-            launched = sorted(kernels & set(launched_names(node)))
-            if launched and not _is_test(path, name):
-                place = path.relative_to(root).as_posix()
-                params = list(_params(node))
-                found.append(HostFunction(place, name, node.lineno, tuple(params["." in name :]), tuple(launched)))
-    return sorted(found, key=lambda one: (one.path, one.line))
+        if any(name.encode() in source for name in names):
+            yield path.relative_to(root), ast.parse(source)
+
+
+def _host_function(place: Path, name: str, node: ast.FunctionDef, launched: Collection[str]) -> HostFunction:
+    params = tuple(_params(node))["." in name :]
+    return HostFunction(place.as_posix(), name, node.lineno, params, tuple(sorted(launched)))
+
+
+def _opaque_classes(tree: ast.Module, kernels: Collection[str]) -> dict[str, set[str]]:
+    """Return the kernels of autograd functions whose `forward` tells no call.
+
+    It has no named parameters, or launches by other methods. Calls are guessed from the functions that call its `apply`.
+    """
+    return {
+        node.name: launched
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and _is_autograd(node)
+        if (launched := set(launched_names(node)) & set(kernels))
+        if any(_is_opaque(one, launched) for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "forward")
+    }
+
+
+def _is_opaque(forward: ast.FunctionDef, kernels: set[str]) -> bool:
+    only_context = len(_named(forward)) <= 1
+    return only_context or kernels.isdisjoint(launched_names(forward))
+
+
+def _named(function: ast.FunctionDef) -> list[ast.arg]:
+    arguments = function.args
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+
+
+def _applied(function: ast.FunctionDef) -> Iterator[str]:
+    """Yield the class of each call `module.Class.apply(...)`."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="apply", value=ast.Name(id=name) | ast.Attribute(attr=name))):
+                yield name
+            case _:
+                pass
+
+
+def _is_autograd(node: ast.ClassDef) -> bool:
+    return any(getattr(base, "attr", getattr(base, "id", "")) == "Function" for base in node.bases)
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -109,9 +163,7 @@ def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             yield node.name, node
-        elif isinstance(node, ast.ClassDef) and any(
-            getattr(base, "attr", getattr(base, "id", "")) == "Function" for base in node.bases
-        ):
+        elif isinstance(node, ast.ClassDef) and _is_autograd(node):
             yield from (
                 (f"{node.name}.apply", one) for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "forward"
             )

@@ -38,6 +38,9 @@ LINT = (Path(".github") / "actionlint.yaml", Path(".github") / "actionlint.yml")
 RUNNER = ("self-hosted", "gpu")
 PYTEST_FILES = (("pytest.ini", ""), (".pytest.ini", ""), ("tox.ini", "[pytest]"), ("setup.cfg", "[tool:pytest]"))
 
+FIRST_TEST = "write the first one by hand (traffic(function, ...)); until then pytest --traffic-only exits with 5"
+NO_CALL = f"no test: none of these calls runs; {FIRST_TEST}"
+NO_FUNCTION = f"no test: no function that launches a kernel was found; {FIRST_TEST}"
 BENCHMARK = re.compile(rb"def test_\w+\([^)]*\bbenchmark\b")
 """A test that uses the fixture of pytest-benchmark."""
 
@@ -119,6 +122,8 @@ def make_plan(root: Path, runner: str | None, report: Callable[[str], None]) -> 
         plan.tests = tests
     elif (root / tests).exists():
         plan.kept.append(f"{tests.as_posix()} exists and stays as it is")
+    elif not working:
+        plan.kept.append(NO_CALL if plan.calls else NO_FUNCTION)
     ledger = read_ledger(root)
     plan.create(Path(LEDGER), lambda: ledger_text(completed(ledger, _pending(kernels, plan.calls))))
     gated = {kernel for call in working for kernel in call.kernels} & kernels

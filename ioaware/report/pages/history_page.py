@@ -68,8 +68,8 @@ def history_page(title: str, runs: Sequence[RunLabel], lines: Sequence[HistoryLi
     ordered = worst_lines(lines)
     grown, failing, gone = (sum(getattr(one, name) > 0 for one in ordered) for name in ("growth", "fails", "gone"))
     values: dict[str, Any] = {
-        "headline": f"{len(ordered):,} lines over {len(runs):,} runs: {failing:,} fail, {gone:,} are not in the last run, "
-        f"{grown:,} move more bytes than in an earlier run.",
+        "headline": f"{_count(len(ordered), 'line')} over {_count(len(runs), 'run')}. Failing: {failing:,}. "
+        f"Not in the last run: {gone:,}. More bytes than in an earlier run: {grown:,}.",
         "rows": [_row(one, runs) for one in ordered[:MAX_LINES]],
         "rows_left": max(0, len(ordered) - MAX_LINES),
         "runs": [{"name": clean(run.name), "commit": clean(run.commit), "time": clean(run.time)} for run in runs[-MAX_RUNS:]][
@@ -79,6 +79,10 @@ def history_page(title: str, runs: Sequence[RunLabel], lines: Sequence[HistoryLi
         "made": "",
     }
     return Document("history.html", title, values, ())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _row(line: HistoryLine, runs: Sequence[RunLabel]) -> dict[str, Any]:

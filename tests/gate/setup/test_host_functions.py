@@ -46,6 +46,39 @@ def test_functions_that_launch_kernels(tmp_path: Path) -> None:
     assert [(one.place, one.kernels) for one in found] == [("ops.py:a", ("k",))]
 
 
+@pytest.mark.parametrize("launch", ["wrap_triton(k)[(1,)](x)", "torch.library.wrap_triton(ops.k)[grid](x)"])
+def test_a_kernel_wrapped_for_the_compiler(tmp_path: Path, launch: str) -> None:
+    assert only(tmp_path, f"def a(x):\n    {launch}\n").kernels == ("k",)
+
+
+OPAQUE = """
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *args, **kwargs):
+        return Scale._launch(*args)
+
+    @staticmethod
+    def _launch(x, factor):
+        k[(1,)](x)
+"""
+
+
+@pytest.mark.parametrize("signature", ["ctx, *args", "ctx, x, factor"])
+def test_an_autograd_function_that_tells_no_call_is_called_by_its_wrapper(tmp_path: Path, signature: str) -> None:
+    (tmp_path / "functional.py").write_text(
+        "def scale(x, factor):\n    return ops.Scale.apply(x, factor)\n\ndef other(x): ...\n"
+    )
+    (found,) = functions(tmp_path, OPAQUE)
+    assert (found.place, found.kernels) == ("functional.py:scale", ("k",))
+    assert [param.name for param in found.params] == ["x", "factor"]
+
+
+def test_an_autograd_function_that_launches_is_called_itself(tmp_path: Path) -> None:
+    (tmp_path / "functional.py").write_text("def scale(x, factor):\n    return ops.Scale.apply(x, factor)\n")
+    found = only(tmp_path, OPAQUE.replace("ctx, *args", "ctx, x").replace("return Scale._launch(*args)", "k[(1,)](x)"))
+    assert found.place == "ops.py:Scale.apply"
+
+
 @pytest.mark.parametrize(
     ("body", "rank", "sizes"),
     [

@@ -104,6 +104,15 @@ def test_scale(traffic):
     )
 
 
+def test_a_repository_without_a_call_is_told_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (function,) = find_host_functions(root)
+    calls = [GatedCall(function, ".", "scale", why="it needs a scale")]
+    monkeypatch.setattr(setup_plan, "find_gated_calls", lambda *_: calls)
+    assert setup_plan.NO_CALL in setup_plan.make_plan(root, None, print).kept
+    calls.clear()
+    assert setup_plan.NO_FUNCTION in setup_plan.make_plan(root, None, print).kept
+
+
 def test_the_ledger_says_why_a_kernel_is_pending(root: Path) -> None:
     (function,) = find_host_functions(root)
     tried = [GatedCall(function, ".", "scale", why="it needs a scale"), GatedCall(function, ".", "scale", why="again")]
