@@ -218,8 +218,8 @@ def advise(
 
     Needs no GPU. The choices are orders, blocks and head groupings of a case, configurations and program orders of another
     target. Kernels are compiled for `gpu`, the machine's unless given. The value's `ranked` begins with the best choice;
-    `rejected` has those that do not fit. No choice is begun after `seconds`. Raises `UsageError` for a target that
-    leaves nothing to choose or cannot be simulated, `DataError` for a damaged machine file.
+    `rejected` has those that do not fit. The search ends after `seconds`, once a choice fits. Raises `UsageError` for a target
+    that leaves nothing to choose or cannot be simulated, `DataError` for a damaged machine file.
     """
     with deferred_full_gc():
         from ioaware.advice.advise import advise as run_advised

@@ -9,8 +9,9 @@ listed with the reason.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from triton.backends.compiler import GPUTarget
 
@@ -23,9 +24,10 @@ from ioaware.advice.choices import (
     order_candidates,
 )
 from ioaware.advice.program_order import Work, same_work, work_of
-from ioaware.capture.capture import Capture, capture
+from ioaware.capture.capture import Capture, alike_configurations, capture
 from ioaware.cases import CASES
 from ioaware.compilation.launch_limits import launch_failure
+from ioaware.display.work_deadline import OutOfTime, deadline, step
 from ioaware.errors import IoawareError, UsageError
 from ioaware.kernels.attention.launching.launch import HOPPER_PROCESSORS
 from ioaware.machine import Machine
@@ -37,6 +39,7 @@ from ioaware.simulation.simulation_result import Simulated
 from ioaware.targets.target import Target, load_target
 
 Progress = Callable[[str], None]
+Tried = TypeVar("Tried")
 REGISTERS_LEFT = 8
 """Registers that a kernel without room for one more may leave unused.
 
@@ -46,7 +49,7 @@ NO_L2_RATE = "the bandwidth of this machine's L2 is not known: it bounds no time
 
 
 DEFAULT_SECONDS = 300.0
-"""After which no further choice is tried."""
+"""After which the search for choices ends."""
 
 
 def advise(
@@ -63,19 +66,17 @@ def advise(
     The one with the least time bound and bytes comes first.
 
     Of a case: orders, blocks and head grouping. Of another target: each configuration of each autotuned kernel, then the
-    program order of the best one. Choices of a case that request the fewest bytes are tried first. No choice is begun after
-    `seconds`, once one fits: a note says how many are left. `on_start` is called with the text of each choice. Raises
-    `UsageError` for a target that leaves nothing open, that cannot be simulated as it is, or of which nothing fits.
+    program order of the best one. Choices of a case that request the fewest bytes are tried first. After `seconds`, once one
+    fits, the choice in work ends at its next step and no other is begun: a note says how many are left. `on_start` is called
+    with the text of each choice. Raises `UsageError` for a target that leaves nothing open, that cannot be simulated as it is,
+    or of which nothing fits.
     """
     found = _Search(machine, gpu, seconds, on_start)
-    if target.name in CASES:
-        candidates = case_candidates(target.name, params)
-        if len(candidates) < 2:
-            raise UsageError(f"{target.name} has no blocks, orders or head grouping to choose", "ioaware list has the cases.")
-        for one in found.in_time(fewest_requested_first(candidates)):
-            found.try_case(one)
-    else:
-        found.try_configurations(target, params)
+    with alike_configurations():
+        if target.name in CASES:
+            found.try_cases(target, params)
+        else:
+            found.try_configurations(target, params)
     if not found.fitting:
         reasons = "; ".join(f"{_text(one.change)}: {one.reason}" for one in found.rejected[:3])
         raise UsageError(f"no choice of {target.name} fits {machine.name} ({reasons})", "Choose smaller sizes.")
@@ -100,19 +101,35 @@ class _Search:
         self.rejected: list[Rejected] = []
 
     @property
-    def _late(self) -> bool:
-        return bool(self.fitting) and time.monotonic() > self._end
+    def _end_of_all(self) -> float | None:
+        """When the search ends; None while nothing fits."""
+        return self._end if self.fitting else None
 
-    def in_time(self, candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-        """Yield candidates until the time is over; count the others."""
-        for number, one in enumerate(candidates, 1):
-            if self._late:
-                self.untried += len(candidates) - number + 1
-                return
-            self._place = f"{number} of {len(candidates)}: "
-            yield one
+    def _in_time(self, candidates: Sequence[Candidate], attempt: Callable[[Candidate], Tried]) -> list[tuple[Tried, Candidate]]:
+        """Return what `attempt` makes of each candidate until the time is over.
 
-    def try_case(self, one: Candidate) -> None:
+        The one in work ends at its next step. It and those after it are counted.
+        """
+        done: list[tuple[Tried, Candidate]] = []
+        for number, one in enumerate(candidates):
+            self._place = f"{number + 1} of {len(candidates)}: "
+            try:
+                with deadline(self._end_of_all):
+                    step()
+                    done.append((attempt(one), one))
+            except OutOfTime:
+                self.untried += len(candidates) - number
+                break
+        return done
+
+    def try_cases(self, target: Target, params: Params) -> None:
+        """Predict the choices of a case."""
+        candidates = case_candidates(target.name, params)
+        if len(candidates) < 2:
+            raise UsageError(f"{target.name} has no blocks, orders or head grouping to choose", "ioaware list has the cases.")
+        self._in_time(fewest_requested_first(candidates), self._try_case)
+
+    def _try_case(self, one: Candidate) -> None:
         """Predict a choice of a case.
 
         A wave of a sawtooth is as large as the kernel's own occupancy on this machine.
@@ -136,7 +153,7 @@ class _Search:
                 f"{target.name} leaves nothing to choose: no kernel of it is autotuned or takes a program order (GROUP_SIZE_M)",
                 "Name a case, or a target that launches an autotuned kernel.",
             )
-        tried = [(self._try(one), one) for one in self.in_time(candidates)]
+        tried = self._in_time(candidates, self._try)
         fitting = {id(choice): one for choice, one in tried if choice}
         if not fitting:
             return
@@ -146,21 +163,24 @@ class _Search:
     def _try_orders(self, best: Candidate, target: Target) -> None:
         base = self._captured(best, target)
         candidates = list(order_candidates(best, base.launches))
-        works: list[Work] = []
-        if candidates and self._late:
+        if candidates and time.monotonic() > self._end:
             self.orders_untried = True
             return
-        for one in self.in_time(candidates):
+        works: list[Work] = []
+
+        def attempt(one: Candidate) -> None:
             try:
-                works = works or self._works(base)
+                works.extend(() if works else self._works(base))
                 same = all(same_work(*pair) for pair in zip(works, self._works(self._captured(one, target)), strict=True))
             except (IoawareError, ValueError) as error:
                 self._reject(one, f"cannot be compared with its order now: {error}")
-                continue
+                return
             if same:
                 self._try(one)
             else:
                 self._reject(one, "changes what programs access, and not only their order")
+
+        self._in_time(candidates, attempt)
 
     def _works(self, captured: Capture) -> list[Work]:
         return [work_of(launch, captured.values, self._gpu) for launch in captured.launches]

@@ -7,7 +7,9 @@ search ends when the symbolic run agrees with the plain run launch by launch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from triton.backends.compiler import GPUTarget
@@ -93,11 +95,14 @@ def capture(
     plain = _plain_run(runner)
     if on_launches:
         on_launches([event for event in plain.events if isinstance(event, CapturedLaunch)])
-    if plain.chance and _is_random(plain, runner):
+    if plain.chance and _chance_decides(plain, runner):
         return _random_run(plain, runner)
     key = runner.fingerprint()
-    symbolic = _cached_search(key) or SymbolicParams(
-        {name: value for name, value in params.items() if type(value) is int and value >= 1}
+    alike = _alike.get() or _Alike()
+    symbolic = (
+        _cached_search(key, _search_cache)
+        or _cached_search(runner.function_and_params, alike.searches)
+        or SymbolicParams({name: value for name, value in params.items() if type(value) is int and value >= 1})
     )
     while True:
         run = runner.run(symbolic)
@@ -106,6 +111,7 @@ def capture(
             continue
         new = run.pinned
         if not new and run.error is None and agree(run.events, plain.events, at_values(symbolic.values)):
+            alike.searches[runner.function_and_params] = symbolic.copy()
             if key is not None:
                 _search_cache[key] = symbolic.copy()
             return _assemble(runner, symbolic, run, plain)
@@ -152,6 +158,39 @@ def _run_as_written(runner: HostRunner) -> HostRun:
     return plain
 
 
+@dataclass
+class _Alike:
+    """What captures of one configuration found, for others of the same target."""
+
+    chance: dict[Hashable, bool] = field(default_factory=dict[Hashable, bool])
+    searches: dict[Hashable, SymbolicParams] = field(default_factory=dict[Hashable, SymbolicParams])
+
+
+_alike: ContextVar[_Alike | None] = ContextVar("alike", default=None)
+
+
+@contextmanager
+def alike_configurations() -> Generator[None]:
+    """Inside the block, host code is the same in all configurations of a target.
+
+    Chance decides launches in all or in none, as the first capture finds. The search for symbols begins where that one ended.
+    """
+    token = _alike.set(_Alike())
+    try:
+        yield
+    finally:
+        _alike.reset(token)
+
+
+def _chance_decides(plain: HostRun, runner: HostRunner) -> bool:
+    alike, key = _alike.get(), runner.function_and_params
+    if alike is None:
+        return _is_random(plain, runner)
+    if key not in alike.chance:
+        alike.chance[key] = _is_random(plain, runner)
+    return alike.chance[key]
+
+
 def _is_random(plain: HostRun, runner: HostRunner) -> bool:
     """Return whether other random numbers, or times, make other launches.
 
@@ -175,14 +214,14 @@ _search_cache: dict[Hashable, SymbolicParams] = {}
 SEARCH_CACHE_SIZE = 256
 
 
-def _cached_search(key: Hashable) -> SymbolicParams | None:
+def _cached_search(key: Hashable, searches: dict[Hashable, SymbolicParams]) -> SymbolicParams | None:
     """Return where an earlier search over the same host code and parameters ended.
 
     The result is verified like any other. At worst it specialises a parameter that could have stayed symbolic.
     """
-    if len(_search_cache) >= SEARCH_CACHE_SIZE:
-        _search_cache.clear()
-    return _search_cache[key].copy() if key in _search_cache else None
+    if len(searches) >= SEARCH_CACHE_SIZE:
+        searches.clear()
+    return searches[key].copy() if key in searches else None
 
 
 def _assemble(runner: HostRunner, symbolic: SymbolicParams, run: HostRun, plain: HostRun) -> Capture:

@@ -44,6 +44,7 @@ from ioaware.compilation.launches import (
     tensor_of,
     without_addresses,
 )
+from ioaware.display.work_deadline import step
 from ioaware.errors import IoawareError, UsageError
 from ioaware.fakegpu.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.cuda_stand_in import StandIn
@@ -117,6 +118,11 @@ class HostRunner:
     def name(self) -> str:
         """The target's name."""
         return self._target.name
+
+    @property
+    def function_and_params(self) -> Hashable:
+        """Name of the target and its parameters, whatever the configuration."""
+        return self.name, repr(sorted(self.params.items()))
 
     def fingerprint(self) -> Hashable:
         """Return a key of the host function and its inputs.
@@ -204,6 +210,7 @@ class HostRunner:
 
         `error` of the result is what the function raised.
         """
+        step()
         run = HostRun(Symbols(symbolic.values, symbolic.same))
         index_data = None if symbolic.values or self._reads.kernel_floats else IndexData(self._executions)
         if index_data is not None:

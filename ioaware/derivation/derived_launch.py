@@ -19,6 +19,7 @@ from ioaware.compilation.launches import CapturedLaunch, CapturedOperator, Event
 from ioaware.compilation.resource_usage import Resources
 from ioaware.derivation.data_dependent import LaunchUnknowns
 from ioaware.derivation.launch_formulas import Formulas, formulas_of, value_at
+from ioaware.display.work_deadline import step
 from ioaware.errors import UsageError
 from ioaware.fakegpu.aten_traffic import NOTE
 from ioaware.result import Launch
@@ -48,6 +49,7 @@ def derive_event(
     event: Event, captured: Capture, gpu: GPUTarget, facts: ParamFacts, values: Mapping[str, int], loaded: LaunchUnknowns
 ) -> DerivedLaunch:
     """Return the formulas of an event; `loaded` knows the events before it."""
+    step()
     if isinstance(event, CapturedOperator):
         loaded.operator(event)
         return _operator(event, captured.values)

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ioaware.display.work_deadline import step
 from ioaware.machine.model import L2Model
 from ioaware.simulation.addresses.address_blocks import Blocks
 from ioaware.simulation.cache import L2, READ, CacheConfig, Event, HbmTraffic
@@ -137,6 +138,7 @@ def _replay_all(
     cold: bool,
 ) -> list[LaunchTraffic]:
     """Replay all launches once."""
+    step()
     sample = streams.sample
     capacity_bytes /= sample.every
     shape = CacheConfig(capacity_bytes, model.partitions, capacity_bytes * model.dirty_share)

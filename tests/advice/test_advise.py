@@ -6,6 +6,7 @@ An order of programs is only that.
 from __future__ import annotations
 
 import json
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,14 @@ import pytest
 import ioaware
 from ioaware.advice import choices
 from ioaware.advice.advice_result import Choice, rank
+from ioaware.advice.advise import advise
 from ioaware.capture.capture import capture
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
+from ioaware.compilation.triton_ir import gpu_or_machines
+from ioaware.display import work_deadline
 from ioaware.errors import UsageError
+from ioaware.machine import find_machine
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.machine.time_bound import TimeBound
 from ioaware.result import Traffic
@@ -275,3 +280,16 @@ def test_choices_of_a_case_that_request_least_come_first() -> None:
     ordered = choices.fewest_requested_first(candidates)
     assert ordered[0].current
     assert [one.params["block_m"] for one in ordered[1:]] == [256] * 9 + [128] * 9 + [64] * 8
+
+
+def test_a_choice_in_work_ends_when_the_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "two.py"
+    path.write_text(TWO_KERNELS)
+    started: list[str] = []
+    monkeypatch.setattr(work_deadline, "monotonic", lambda: inf if len(started) > 1 else 0.0)
+    target, h200 = load_target(f"{path}:twice"), find_machine("H200")
+    gpu = gpu_or_machines(None, h200)
+    found = advise(target, target.resolve({}), machine=h200, gpu=gpu, seconds=100, on_start=started.append)
+    assert len(started) == 2
+    assert [one.current for one in found.ranked] == [True]
+    assert found.untried == 2

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ioaware.capture import capture as capture_module
 from ioaware.capture import index_data
-from ioaware.capture.capture import OTHER_SEEDS
+from ioaware.capture.capture import OTHER_SEEDS, alike_configurations
 from ioaware.capture.executions import Executions
 from ioaware.compilation.execution.program_values import Moved
 from ioaware.derivation.derive import derive
@@ -72,3 +74,16 @@ def test_runs_with_other_random_numbers_execute_other_contents_alone(
     monkeypatch.setattr(index_data, "execute", counted)
     derive(load_target(target), {}, machine_code=False)
     assert len(executed) == times
+
+
+@pytest.mark.parametrize(("are_alike", "times"), [(True, 1), (False, 2)])
+def test_chance_is_looked_for_once_in_alike_configurations(
+    are_alike: bool, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(capture_module, "_is_random", lambda *args: bool(asked.append(args)))
+    target = load_target(gathered_after_a_draw)
+    with alike_configurations() if are_alike else nullcontext():
+        found = [capture_module.capture(target, {}) for _ in range(2)]
+    assert len(asked) == times
+    assert not any(one.is_example for one in found)

@@ -19,7 +19,7 @@ from ioaware.cli.output import emit, progress
 @machine_option("The GPU that is modelled.")
 @machines_gpu_option
 @click.option("--gpus", type=click.IntRange(2, 1024), metavar="P", help="Rank the methods over P GPUs instead (flash2, gqa).")
-@click.option("--for", "seconds", type=click.FloatRange(0), default=300, show_default=True, help="Seconds to begin choices in.")
+@click.option("--for", "seconds", type=click.FloatRange(0), default=300, show_default=True, help="Seconds to try choices in.")
 @json_option
 @output_option("Write here instead of to stdout.")
 def advise(
