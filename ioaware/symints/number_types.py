@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import linecache
 import math
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 
 _torch: Any = torch
 NAMES = ("int", "float")
+_MENTIONED = re.compile(r"\b(?:int|float)\b")
 
 
 class _NumberType(type):
@@ -83,9 +85,12 @@ def replaceable_types(path: str) -> tuple[str, ...]:
 
     Elsewhere (`dtype=int`) the type itself is needed. So it is in kernels: Triton knows Python's own alone.
     """
+    source = "".join(linecache.getlines(path))
+    if not _MENTIONED.search(source):  # most modules of a large library, and parsing takes its time
+        return ()
     uses = _Uses()
     try:
-        uses.visit(ast.parse("".join(linecache.getlines(path))))
+        uses.visit(ast.parse(source))
     except SyntaxError:
         return ()
     return tuple(name for name in NAMES if name not in uses.needed)
