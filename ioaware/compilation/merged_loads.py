@@ -60,7 +60,8 @@ def _merges(launch: CapturedLaunch, names: Iterable[str], values: Mapping[str, i
     """Return whether more loads merge where these arguments are 1."""
     with_ones = _with_ones(launch, names)
     try:
-        if _loads(first_ir(with_ones, values, gpu).text) == _loads(first_ir(launch, values, gpu).text):
+        loads = _loads(first_ir(launch, values, gpu).text)
+        if loads < 2 or _loads(first_ir(with_ones, values, gpu).text) == loads:
             return False
         return _merged(with_ones, values, gpu) > _merged(launch, values, gpu)
     except UsageError:  # it does not compile at 1 and cannot be launched there
