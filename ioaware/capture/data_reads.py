@@ -27,7 +27,8 @@ from ioaware._monkeypatch import Patches
 from ioaware.fakegpu.aten_traffic import takes_shape_only
 from ioaware.fakegpu.host_tensors import NUMBERS, record_read
 from ioaware.fakegpu.storages import OperatorMode, storages, strided_tensors
-from ioaware.symints.symbols import ReadsDataError, Symbols, reads_data_error, user_line
+from ioaware.symints.host_line import ReadsDataError, reads_data_error, user_line
+from ioaware.symints.symbols import Symbols
 
 READS: Sequence[tuple[Any, Sequence[str]]] = (
     (torch, ("is_nonzero",)),

@@ -21,8 +21,8 @@ from ioaware._monkeypatch import Patches
 from ioaware.fakegpu.cuda_functions import on_cpu
 from ioaware.fakegpu.host_tensors import host_work
 from ioaware.fakegpu.storages import OperatorMode
+from ioaware.symints.host_line import ReadsDataError, user_line
 from ioaware.symints.number_types import SymbolicFloat
-from ioaware.symints.symbols import ReadsDataError, user_line
 
 modules: Any = torch.nn.Module
 _torch: Any = torch

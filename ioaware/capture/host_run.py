@@ -15,7 +15,8 @@ from ioaware.compilation.launches import (
     Event,
     without_storage_numbers,
 )
-from ioaware.symints.symbols import Decision, Symbols
+from ioaware.symints.decision import Decision
+from ioaware.symints.symbols import Symbols
 
 
 @dataclass

@@ -56,7 +56,8 @@ from ioaware.fakegpu.host_process import seeded_host_process
 from ioaware.fakegpu.host_random import seeded_host_random
 from ioaware.fakegpu.host_tensors import HostTensors
 from ioaware.fakegpu.torch_settings import torch_settings_restored
-from ioaware.symints.symbols import ReadsDataError, Symbols, cheap_simplify
+from ioaware.symints.host_line import ReadsDataError
+from ioaware.symints.symbols import Symbols, cheap_simplify
 from ioaware.symints.without_dynamo import without_torch_compile
 from ioaware.targets.loading import failing_line, first_line
 from ioaware.targets.other_threads import starts_noted

@@ -46,7 +46,9 @@ from ioaware.fakegpu.autotuning import (
 )
 from ioaware.fakegpu.host_tensors import ASK_FOR_HOST_CODE, CPU, CUDA, HostTensors
 from ioaware.fakegpu.storages import strided_tensors
-from ioaware.symints.symbols import Symbols, bit_length, symbolic_hash, symbolic_text, user_line
+from ioaware.symints.host_line import user_line
+from ioaware.symints.symbols import Symbols
+from ioaware.symints.symint_methods import bit_length, symbolic_hash, symbolic_text
 from ioaware.targets.loading import is_library
 
 tl: Any = _tl

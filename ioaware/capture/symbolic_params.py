@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ioaware.symints.symbols import Decision
+from ioaware.symints.decision import Decision
 
 
 @dataclass

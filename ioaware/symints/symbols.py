@@ -8,12 +8,9 @@ are only recorded here: torch's own solver would specialise the symbols permanen
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import sympy
@@ -24,70 +21,18 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from ioaware._monkeypatch import Patches
 from ioaware.analysis.formulas.functions import positive_symbols
-from ioaware.errors import UsageError
+from ioaware.symints.decision import Decision
 from ioaware.symints.guard_range import SMALLEST, holds_always, holds_for_large_sizes, value_at
 from ioaware.symints.guards import Condition, as_remainder
-from ioaware.symints.powers_of_two import BitLength, recognise_powers_of_two, variable_powers
+from ioaware.symints.host_line import WRITERS, reads_data_error, user_line
+from ioaware.symints.powers_of_two import recognise_powers_of_two, variable_powers
 from ioaware.symints.to_sympy import OpaqueExpressionError, plain
 from ioaware.symints.without_dynamo import NamedSource, light_shape_env
-from ioaware.targets.loading import is_library
-
-SYMINT_FILES = (
-    __file__,
-    "symints/number_types.py",
-    *("capture/data_reads.py", "capture/symbolic_builtins.py", "capture/real_types.py"),
-    "torch/__init__.py",
-    "fx/experimental/sym_node.py",
-    "symbolic_shapes.py",
-    "recording.py",
-)
-"""Files that implement `SymInt` and data reads.
-
-They are the frames between host code and its guard.
-"""
 
 _sympy: Any = sympy
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """Guard: host code needed the value of a symbolic expression.
-
-    It did for a branch, an integer or a constexpr.
-    """
-
-    takes: Condition | str
-    """Assumption of the formulas that results from it; text where it is no condition."""
-    reason: str
-    """`branch at file.py:12`, `taken as a number at file.py:12`, `constexpr HEAD_DIM`."""
-    names: frozenset[str]
-    """The parameters that the expression depends on."""
-    equals: tuple[str, str] | None
-    """Two parameters that are equal, where the guard compares two parameters."""
-    pins: bool
-    """Whether it specialises its parameters.
-
-    It does by `int(n)`, the true branch of `n == 64`, or a parameter as constexpr.
-    """
-    condition: Condition | None = None
-    """The condition on other parameter values; None for a data read."""
-
-    @property
-    def note(self) -> str:
-        """The assumption as a sentence; formatted lazily, since sympy is slow."""
-        return self.takes if isinstance(self.takes, str) else f"assumes {self.takes} ({self.reason})"
-
-
 NOTHING: Mapping[str, str] = {}
-WRITERS = ("<string>", *(f"/{name}.py" for name in ("dataclasses", "reprlib", "pprint", "string", "collections/__init__")))
-"""Files of Python whose functions write text for host code.
-
-A dataclass has its own in a string.
-"""
-
-
-class ReadsDataError(UsageError):
-    """The host function reads the contents of a tensor."""
 
 
 class Symbols:
@@ -148,9 +93,9 @@ class Symbols:
         if not isinstance(value, torch.SymInt):
             return sympy.Integer(int(value))
         with suppress(OpaqueExpressionError):
-            return _plainly(_expr_of(value), self._names_of)
+            return _plainly(expression_of(value), self._names_of)
         with suppress(OpaqueExpressionError):
-            return _plainly(self._at_powers_of_two(_expr_of(value)), self._names_of)
+            return _plainly(self._at_powers_of_two(expression_of(value)), self._names_of)
         return sympy.Integer(int(value))
 
     def _at_powers_of_two(self, expr: Any) -> Any:
@@ -173,7 +118,7 @@ class Symbols:
         """Return a symbolic number as a plain one, without recording a guard."""
         if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return value
-        outcome = self._outcome(_expr_of(value))
+        outcome = self._outcome(expression_of(value))
         if outcome.free_symbols:
             raise reads_data_error()
         return _python(outcome)
@@ -181,7 +126,7 @@ class Symbols:
     def is_data(self, value: Any) -> bool:
         """Return whether a number was read from a tensor without data."""
         is_symbolic = isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
-        return is_symbolic and not _expr_of(value).free_symbols <= self._named.keys()
+        return is_symbolic and not expression_of(value).free_symbols <= self._named.keys()
 
     def constant(self, value: Any, use: str) -> Any:
         """Return a constexpr as a plain value, and record the guard.
@@ -192,7 +137,7 @@ class Symbols:
         """
         if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return value
-        expr, plain_value = _expr_of(value), self.value(value)
+        expr, plain_value = expression_of(value), self.value(value)
         if expr in self._named:
             note = f"{use} is {plain_value} at {self._named[expr]} = {plain_value}, and the formulas are for that"
             self.decisions[expr, use] = Decision(note, use, self._names(expr), None, pins=True)
@@ -212,8 +157,8 @@ class Symbols:
 
         The formulas are not evaluated where it does.
         """
-        if isinstance(value, torch.SymInt) and _expr_of(value).free_symbols <= self._named.keys():
-            holds = _sympy.Le(_renamed(_expr_of(value), self._names_of), most, evaluate=False)
+        if isinstance(value, torch.SymInt) and expression_of(value).free_symbols <= self._named.keys():
+            holds = _sympy.Le(_renamed(expression_of(value), self._names_of), most, evaluate=False)
             self.limits.append(Condition(holds, use))
 
     def assume(self, note: str) -> None:
@@ -296,14 +241,6 @@ class Symbols:
         return frozenset(str(self._named[symbol]) for symbol in expr.free_symbols if symbol in self._named)
 
 
-def reads_data_error() -> ReadsDataError:
-    """Return the error of a read without data, with the line of host code."""
-    return ReadsDataError(
-        f"the host function reads a tensor's data at {user_line()[0]}, and a derivation has no data",
-        "Trace it, or give what it reads as a parameter.",
-    )
-
-
 @contextmanager
 def cheap_simplify() -> Generator[None]:
     """Replace `sympy.simplify` by `expand` inside the block.
@@ -313,39 +250,6 @@ def cheap_simplify() -> Generator[None]:
     with Patches() as patches:
         patches.set(sympy, "simplify", _sympy.expand)
         yield
-
-
-def symbolic_hash(value: Any) -> int:
-    """Return a hash of a symbolic integer, which torch refuses.
-
-    With it the integer can be the key of a cache without specialising.
-    """
-    if value.node.is_nested_int():
-        return hash(value.node.nested_int())
-    decider = _decider(value)
-    if decider is None:
-        raise TypeError("unhashable type: non-nested SymInt")
-    return decider.key(_expr_of(value))
-
-
-def symbolic_text(value: Any, form: str = "") -> str:
-    """Return the text of a symbolic number, which torch shows by its symbols."""
-    decider = _decider(value)
-    return format(str(_expr_of(value)), form) if decider is None else decider.text(_expr_of(value), form)
-
-
-def _decider(value: Any) -> Symbols | None:
-    """Return what decides about a symbolic number; None for one of torch's compiler."""
-    return getattr(value.node.shape_env, "decider", None)
-
-
-def bit_length(value: Any) -> Any:
-    """Return `SymInt.bit_length` as a symbolic integer; torch's own specialises.
-
-    Block sizes are computed by it.
-    """
-    expr = BitLength(_expr_of(value))
-    return value.node.shape_env.create_symintnode(expr, hint=None)
 
 
 class _ShapeEnv(ShapeEnv):
@@ -389,7 +293,7 @@ def _plainly(expr: Any, names: tuple[tuple[Any, Symbol], ...]) -> Expr:
     return plain(expr, dict(names))
 
 
-def _expr_of(value: Any) -> Any:
+def expression_of(value: Any) -> Any:
     """Return the sympy expression of a symbolic number."""
     return value.node.expr
 
@@ -399,21 +303,3 @@ def _python(value: Any) -> Any:
     if value in (sympy.true, sympy.false):
         return bool(value)
     return int(value) if value.is_integer else float(value)
-
-
-def user_line(transparent: tuple[str, ...] = ()) -> tuple[str, bool]:
-    """Return `file.py:12`, the deepest running line of user code.
-
-    The second value is whether torch is below it.
-
-    Frames of the files in `transparent` do not count as torch's.
-    """
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    inside_torch = False
-    while frame is not None:
-        path = frame.f_code.co_filename
-        if not is_library(path):
-            return f"{Path(path).name}:{frame.f_lineno}", inside_torch
-        inside_torch |= not path.endswith((*SYMINT_FILES, *transparent))
-        frame = frame.f_back
-    return "an unknown line", inside_torch

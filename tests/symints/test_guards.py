@@ -18,7 +18,8 @@ from torch.utils._sympy.functions import CeilDiv, FloorDiv, Max
 from ioaware.symints.guard_evaluation import UnknownFunctionError, compute
 from ioaware.symints.guards import Condition, as_remainder, param_facts, without_redundant
 from ioaware.symints.powers_of_two import recognise_powers_of_two
-from ioaware.symints.symbols import Symbols, bit_length
+from ioaware.symints.symbols import Symbols
+from ioaware.symints.symint_methods import bit_length
 
 
 def expression(function: Callable[..., Any], **values: int) -> Any:

@@ -1,0 +1,57 @@
+"""Find the line of host code that is behind a guard or a read of data."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ioaware.errors import UsageError
+from ioaware.targets.loading import is_library
+
+SYMINT_FILES = (
+    *("symints/symbols.py", "symints/symint_methods.py", "symints/host_line.py", "symints/number_types.py"),
+    *("capture/data_reads.py", "capture/symbolic_builtins.py", "capture/real_types.py"),
+    "torch/__init__.py",
+    "fx/experimental/sym_node.py",
+    "symbolic_shapes.py",
+    "recording.py",
+)
+"""Files that implement `SymInt` and data reads.
+
+They are the frames between host code and its guard.
+"""
+WRITERS = ("<string>", *(f"/{name}.py" for name in ("dataclasses", "reprlib", "pprint", "string", "collections/__init__")))
+"""Files of Python whose functions write text for host code.
+
+A dataclass has its own in a string.
+"""
+
+
+class ReadsDataError(UsageError):
+    """The host function reads the contents of a tensor."""
+
+
+def reads_data_error() -> ReadsDataError:
+    """Return the error of a read without data, with the line of host code."""
+    return ReadsDataError(
+        f"the host function reads a tensor's data at {user_line()[0]}, and a derivation has no data",
+        "Trace it, or give what it reads as a parameter.",
+    )
+
+
+def user_line(transparent: tuple[str, ...] = ()) -> tuple[str, bool]:
+    """Return `file.py:12`, the deepest running line of user code.
+
+    The second value is whether torch is below it.
+
+    Frames of the files in `transparent` do not count as torch's.
+    """
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    inside_torch = False
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not is_library(path):
+            return f"{Path(path).name}:{frame.f_lineno}", inside_torch
+        inside_torch |= not path.endswith((*SYMINT_FILES, *transparent))
+        frame = frame.f_back
+    return "an unknown line", inside_torch
