@@ -32,12 +32,14 @@ Bit 0 is the partition of an entry; this bit marks a copy of the other partition
 class CacheConfig:
     """Capacity, partitions and write-back limit.
 
-    Dirty lines beyond `dirty_bytes` are written back and stay clean in the cache.
+    Dirty lines beyond `dirty_bytes` are written back and stay clean in the cache. Where `by_age`, reads that hit do not keep a
+    line: the one that came first leaves first.
     """
 
     capacity_bytes: float
     partitions: Literal[1, 2] = 2
     dirty_bytes: float = float("inf")
+    by_age: bool = False
 
 
 class Event(NamedTuple):
@@ -70,6 +72,10 @@ class HbmTraffic:
     excess_bytes: dict[Reason, float] = field(default_factory=lambda: dict.fromkeys(REASONS, 0.0))
     rewritten_bytes: float = 0.0
     left_dirty_bytes: float = 0.0
+
+
+def _stay(_: int) -> None:
+    """Leave a line at its place in the order of replacement."""
 
 
 class L2:
@@ -149,7 +155,8 @@ class L2:
         Why hits call no method: they are most accesses, and calls are most of their time.
         """
         line, left, right, _, tensor, _, _ = event
-        key, resident, recent = line << 2, self._resident.get, self._resident.move_to_end
+        key, resident = line << 2, self._resident.get
+        recent = _stay if self.config.by_age else self._resident.move_to_end
         for home, mask in ((key, left), (key | 1, right)):
             if not mask:
                 continue

@@ -88,6 +88,8 @@ def run(
     if model.deviation:
         nominal = [_mean(*each) for each in zip(nominal, *variants, strict=True)]
     refused = ""
+    if ranges and model.partitions == 2:
+        variants.append(_replay_all(streams, storage, layouts, usable, model, cold, by_age=True))
     if ranges and model.skew_spread:
         try:
             skewed = _sampled_streams([one.replay(model.skew_spread) for one in plans], storage, layouts, sizes)
@@ -136,12 +138,14 @@ def _replay_all(
     capacity_bytes: float,
     model: L2Model,
     cold: bool,
+    *,
+    by_age: bool = False,
 ) -> list[LaunchTraffic]:
     """Replay all launches once."""
     step()
     sample = streams.sample
     capacity_bytes /= sample.every
-    shape = CacheConfig(capacity_bytes, model.partitions, capacity_bytes * model.dirty_share)
+    shape = CacheConfig(capacity_bytes, model.partitions, capacity_bytes * model.dirty_share, by_age)
     sizes = sample.block_bytes(layouts)
     cache = L2(shape, sizes)
     found: list[LaunchTraffic] = []

@@ -128,6 +128,15 @@ def test_a_hit_in_a_copy_is_a_use_of_the_line_at_its_home() -> None:
     assert found.traffic[0].read_bytes == 4  # the second line left both places
 
 
+def test_by_age_a_line_leaves_although_it_is_read_again() -> None:
+    events = [one for line in range(1, 9) for one in (event(0), event(line))]
+    kept, aged = (L2(CacheConfig(4.5, 2, by_age=by_age), [1.0]) for by_age in (False, True))
+    kept.run(events)
+    aged.run(events)
+    assert kept.traffic[0].read_bytes == 9
+    assert aged.traffic[0].read_bytes > 9
+
+
 @pytest.mark.parametrize(("partitions", "needed"), [(1, 15), (2, 15), (3, 20)])
 def test_writes_are_held_at_their_home_and_by_the_partition_that_writes(partitions: int, needed: int) -> None:
     writes = [event(line, WRITE, partitions=partitions) for line in range(10)]
