@@ -6,14 +6,18 @@ The laws are those of caches, the counters those of hardware.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import ioaware
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
+from ioaware.cli.tables.simulation_tables import simulated_text
 from ioaware.compilation import resource_usage, triton_ir
 from ioaware.errors import UsageError
 from ioaware.machine import find_machine_or_file
@@ -148,6 +152,10 @@ def test_data_dependent_reads_are_a_range(tmp_path: Path) -> None:
     assert any("uncertain" in note for note in found.notes)
     assert found.simulations[0].data_dependent == ("x",)
     assert any("data decide where x" in note for note in found.notes)
+    shown = StringIO()
+    Console(file=shown, width=200).print(*simulated_text(found))
+    (row,) = (line for line in shown.getvalue().splitlines() if line.startswith("kernel "))
+    assert re.split(" {2,}", row.rstrip())[5:] == ["1.024 kB to 66.56 kB", "65.54 kB", "65.54 kB"]
 
 
 GATHER = """

@@ -14,6 +14,7 @@ from rich.text import Text
 from ioaware.cli.render import Row, assignments, facts, table
 from ioaware.cli.terminal_text import exact, printable
 from ioaware.display.units import UNKNOWN, bytes_text, percent_text, times_text
+from ioaware.report.pages.known_hbm import bounds_alone, range_text
 from ioaware.simulation.regimes import MEANING
 from ioaware.simulation.waves.closed_form import closed_form_lines
 
@@ -60,10 +61,15 @@ def _launch(one: Launch, how: LaunchSimulation) -> Row:
         str(how.programs_at_once),
         str(how.waves),
         bytes_text(_sectors(requested, "read")),
-        bytes_text(hbm.read_bytes if hbm else None),
+        _hbm(hbm and hbm.read_bytes, how.read_range, how),
         bytes_text(_sectors(requested, "write")),
-        bytes_text(hbm.write_bytes if hbm else None),
+        _hbm(hbm and hbm.write_bytes, how.write_range, how),
     )
+
+
+def _hbm(moved: int | None, bounds: Range, how: LaunchSimulation) -> str:
+    """Return the bytes that a launch moves, or their range where data decide them."""
+    return range_text(*bounds) if how.data_dependent and bounds_alone(*bounds, data_dependent=True) else bytes_text(moved)
 
 
 def _sectors(traffic: Traffic | None, way: str) -> int | None:
