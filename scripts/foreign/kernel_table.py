@@ -106,7 +106,8 @@ give the numbers of the second derivation.
   `random data` are such bytes, but the contents were drawn at random; `no` has the reason beside it.
 - *check*: what plain interpretation counts at the target's sizes and at the other ones. `agrees` is equality of bytes read,
   written and updated atomically, of FLOPs, and of sectors where they are exact.
-- *seconds*: CPU time of one derivation with empty caches, compilers included, imports left out."""
+- *seconds*: CPU time of one derivation with empty caches, compilers included, imports left out. Other programs ran on the
+  machine, which makes it longer."""
 
 HOW = """\
 Made by this script, which takes the checkouts that `FOREIGN_<NAME>` names. It is resumed by calling it again, so rows may
