@@ -72,6 +72,28 @@ def test_known_causes() -> None:
     assert l1.explanation == "the L1 serves part of the requests"
 
 
+@pytest.mark.parametrize(
+    ("served", "cause"), [(None, "more sectors than tiles"), (10 * MB, "more sectors"), (200 * MB, "the L1 serves less")]
+)
+def test_more_requests_than_predicted_are_the_l1s_where_it_was_to_serve_as_many(served: int | None, cause: str) -> None:
+    predicted = prediction(90 * MB, 0, 90 * MB)
+    launch = replace(predicted.launches[0], requested_read_bytes=500 * MB, l1_served_bytes=served)
+    (one,) = compare([measurement(90 * MB, requested=600 * MB)], [replace(predicted, launches=(launch,))]).outliers
+    assert one.explanation.startswith(cause)
+
+
+@pytest.mark.parametrize(("most", "cause"), [(None, "leave them out"), (100 * MB, "reuse distances")])
+def test_spills_are_a_cause_of_first_and_of_later_predictions(most: int | None, cause: str) -> None:
+    counted, predicted = measurement(100 * MB), prediction(80 * MB, 0, 80 * MB)
+    spilling = replace(counted, launches=tuple(replace(one, local_bytes=64) for one in counted.launches))
+    launch = replace(predicted.launches[0], most_requested_write_bytes=most)
+    (one,) = (
+        each for each in compare([spilling], [replace(predicted, launches=(launch,))]).outliers if each.place == "HBM reads"
+    )
+    assert "register spills" in one.explanation
+    assert cause in one.explanation
+
+
 def test_an_error_of_more_than_a_factor_of_two_is_not_explained_by_replacement() -> None:
     (outlier,) = compare([measurement(100 * MB)], [prediction(49 * MB, 0, 50 * MB)]).outliers
     assert outlier.explanation == "not explained"

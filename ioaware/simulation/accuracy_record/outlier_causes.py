@@ -25,11 +25,11 @@ def cause(one: Comparison, counted: Launch, predicted: PredictedLaunch) -> str:
     if one.family.startswith("torch_"):
         return _of_torch(one, requested)
     if counted.local_bytes:
-        return "register spills: the first predictions leave them out, later ones take them from machine code"
+        return _of_spills(predicted)
     if predicted.read_range[1] is None or predicted.read_range[1] > 20 * max(predicted.hbm_read_bytes, 1):
         return "addresses or trip counts depend on data: only a range is predicted"
     if one.place.startswith("requested reads"):
-        return "the L1 serves part of the requests" if one.counted < one.predicted else "more sectors than tiles: see explain"
+        return _of_l1(one, predicted)
     if one.place == "requested writes" and one.inside:
         return "partial-sector stores: inside the predicted range, whose ends merge all requests of a sector and none"
     if _more(requested.write_bytes, predicted.requested_write_bytes):
@@ -37,7 +37,7 @@ def cause(one: Comparison, counted: Launch, predicted: PredictedLaunch) -> str:
     if one.place == "HBM writes, steady state" and one.counted < one.predicted:
         return "temporaries at the same addresses in every call stay dirty in the L2: the prediction writes them"
     if one.inside:
-        return "sensitive to capacity and skew: inside the predicted range"
+        return "sensitive to capacity, replacement and skew: inside the predicted range"
     if one.place == "HBM writes" and abs(one.predicted - one.counted) <= RESIDUE_BYTES:
         return "what a launch leaves dirty in the L2 is known to 10 MB only: absent in steady state"
     if one.place == "HBM reads" and "causal=True" in one.point and one.predicted > FACTOR * one.counted:
@@ -49,6 +49,25 @@ def cause(one: Comparison, counted: Launch, predicted: PredictedLaunch) -> str:
     if one.place.startswith("HBM writes") and _some_hit(one.counted, requested.write_bytes):
         return "part of what is written again is written back in between: replacement decides how much"
     return UNEXPLAINED
+
+
+def _of_spills(predicted: PredictedLaunch) -> str:
+    """Return the cause where registers are spilled.
+
+    First predictions, which have no most requested writes, leave them out.
+    """
+    if predicted.most_requested_write_bytes is None:
+        return "register spills: the first predictions leave them out"
+    return "register spills: what the L1s and the L2 keep of them follows from reuse distances alone"
+
+
+def _of_l1(one: Comparison, predicted: PredictedLaunch) -> str:
+    """Return the cause for requested reads."""
+    if one.counted < one.predicted:
+        return "the L1 serves part of the requests"
+    if one.counted <= one.predicted + (predicted.l1_served_bytes or 0):
+        return "the L1 serves less than its model: replacement and drift of an SM's programs decide how much"
+    return "more sectors than tiles: see explain"
 
 
 def _of_torch(one: Comparison, requested: Traffic) -> str:
