@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
 
 from ioaware.analysis.ir import KernelTraffic
-from ioaware.compilation.compiled_loads import CompiledLoad
+from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.compilation.execution.program_values import INVENTED, Moved
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, items_of
@@ -35,7 +36,7 @@ from ioaware.simulation.spills.local_streams import LOCAL_MEMORY, LOCAL_STORAGE
 DEFAULT_WARPS = 4
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedLaunch:
     """Launch with everything that its replay needs."""
 
@@ -46,19 +47,24 @@ class PlannedLaunch:
     plan: LaunchPlan
     by_l1: tuple[bool, ...]
     """For each access whether it is a load through the L1."""
+    shape_of_l1: L1Shape
+    """L1 of an SM beside the shared memory of the programs on it."""
+    storage_bytes: Mapping[str, int]
+    """Of each tensor argument's allocation."""
+    known: Traffic | None
+    """Bytes that the launch requests, where host code built the data."""
     shared_sector_bytes: int
     """Most bytes that stores request beyond their sectors.
 
     Their instructions share sectors.
     """
-    known: Traffic | None = None
-    """Bytes that the launch requests, where host code built the data."""
-    refetched_bytes: int = 0
+    refetched_bytes: int
     """Bytes that copies past the L1 fetch again."""
-    storage_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Of each tensor argument's allocation."""
-    l1_bytes: int = 0
-    """L1 of an SM beside the shared memory of the programs on it."""
+
+    @property
+    def l1_bytes(self) -> int:
+        """Capacity of the L1 of an SM."""
+        return self.shape_of_l1.capacity_bytes
 
 
 def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, sizes: list[int]) -> list[PlannedLaunch]:
@@ -77,34 +83,62 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
         contents = _contents(captured.moved.get(next(numbered)), derived.values)
         if kernel is None:
             continue
-        storage: dict[str, int] = {}
-        for name, tensor in _tensors(event.arguments):
-            if tensor.storage not in numbers:
-                numbers[tensor.storage] = len(sizes)
-                sizes.append(integer_at(tensor.storage_bytes, captured.values))
-            storage[name] = numbers[tensor.storage]
+        storage = _storages(event, captured.values, numbers, sizes)
+        arguments = frozenset(storage)
         warps = int(event.options.get("num_warps", DEFAULT_WARPS))
         at_once = occupancy(machine, warps=warps, registers=launch.registers, shared_bytes=launch.shared_bytes or 0)
-        spills = _spills(used, warps, launch, at_once, machine)
-        make = _replay(event, captured.values, gpu, at_once, frozenset(storage), machine, spills, contents)
+        shape = L1Shape(l1_bytes(machine, at_once.per_sm, launch.shared_bytes or 0), machine.l1_model)
+        spills = _spills(used, warps, at_once, shape)
         if spills:
             storage[LOCAL_MEMORY] = _storage_of_spills(spills, numbers, sizes)
-        by_l1 = _loads_by_l1(event, captured.values, gpu, used.loads if used else None)
-        shared = shared_sector_bytes(used, kernel, derived.values) if used else 0
-        again = refetched_bytes(used, kernel, derived.values) if used else 0
-        known = launch.requested if contents.elements else None
-        bytes_of = {name: sizes[number] for name, number in storage.items()}
-        l1, plan = _l1_shape(launch, at_once, machine).capacity_bytes, LaunchPlan(make, storage)
-        found.append(PlannedLaunch(launch, kernel, at_once, warps, plan, by_l1, shared, known, again, bytes_of, l1))
+        touches, programs = launch_touches(event, captured.values, gpu)
+        text = first_ir(event, captured.values, gpu).text
+        place = partial(
+            replay,
+            event.name,
+            touches,
+            programs,
+            at_once.programs,
+            known=arguments,
+            concurrent="ttg.warp_specialize" in text,
+            aged=_aged(text, at_once, machine),
+            spills=spills,
+            contents=contents,
+        )
+        found.append(
+            PlannedLaunch(
+                launch=launch,
+                traffic=kernel,
+                at_once=at_once,
+                warps=warps,
+                plan=LaunchPlan(place, storage),
+                by_l1=_loads_by_l1(touches, used),
+                shape_of_l1=shape,
+                storage_bytes={name: sizes[number] for name, number in storage.items()},
+                known=launch.requested if contents.elements else None,
+                shared_sector_bytes=shared_sector_bytes(used, kernel, derived.values) if used else 0,
+                refetched_bytes=refetched_bytes(used, kernel, derived.values) if used else 0,
+            )
+        )
     return found
 
 
+def _storages(event: CapturedLaunch, values: Mapping[str, int], numbers: dict[int, int], sizes: list[int]) -> dict[str, int]:
+    """Return the number of the storage of each tensor argument; add those not seen."""
+    storage: dict[str, int] = {}
+    for name, tensor in _tensors(event.arguments):
+        if tensor.storage not in numbers:
+            numbers[tensor.storage] = len(sizes)
+            sizes.append(integer_at(tensor.storage_bytes, values))
+        storage[name] = numbers[tensor.storage]
+    return storage
+
+
 def _contents(moved: Moved | str | None, values: Mapping[str, int]) -> KnownContents:
-    """Return the numbers that a launch loads.
+    """Return the numbers that a launch loads and that are known.
 
-    Host code built them, or the call gave them.
-
-    Zeros that stand for contents not given are left out: a gather would read one row.
+    Host code built them, or -p gives them. Zeros that stand for contents not given are unknown: by them, a gather would read
+    one row.
     """
     given = {name: value for name, value in values.items() if "@" in name}
     return KnownContents(moved.contents if isinstance(moved, Moved) and moved.caveat != INVENTED else {}, given)
@@ -120,56 +154,22 @@ def _storage_of_spills(spills: LaunchSpills, numbers: dict[int, int], sizes: lis
     return number
 
 
-def _spills(used: Resources | None, warps: int, launch: Launch, at_once: Occupancy, machine: Machine) -> LaunchSpills | None:
+def _spills(used: Resources | None, warps: int, at_once: Occupancy, shape: L1Shape) -> LaunchSpills | None:
     """Return the spilled registers of a launch; None where there are none."""
     if used is None or not used.local_bytes or not used.cubin:
         return None
-    return launch_spills(used.cubin, used.local_bytes, warps=warps, at_once=at_once, shape=_l1_shape(launch, at_once, machine))
+    return launch_spills(used.cubin, used.local_bytes, warps=warps, at_once=at_once, shape=shape)
 
 
-def _l1_shape(launch: Launch, at_once: Occupancy, machine: Machine) -> L1Shape:
-    return L1Shape(l1_bytes(machine, at_once.per_sm, launch.shared_bytes or 0), machine.l1_model)
-
-
-def _loads_by_l1(
-    event: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget, loads: Sequence[CompiledLoad] | None
-) -> tuple[bool, ...]:
-    touches, _ = launch_touches(event, values, gpu)
-    return (False,) * len(touches) if loads is None else tuple(loads_by_l1(touches, loads))
-
-
-def _replay(
-    event: CapturedLaunch,
-    values: Mapping[str, int],
-    gpu: GPUTarget,
-    at_once: Occupancy,
-    known: frozenset[str],
-    machine: Machine,
-    spills: LaunchSpills | None,
-    contents: KnownContents,
-) -> Callable[[float], Replay]:
-    touches, programs = launch_touches(event, values, gpu)
-    text = first_ir(event, values, gpu).text
-    concurrent = "ttg.warp_specialize" in text
+def _aged(text: str, at_once: Occupancy, machine: Machine) -> AgedSm | None:
+    """Return how an SM serves its programs by age; None where it serves all alike."""
     share = next_oldest_rate(text, machine)
-    aged = AgedSm(at_once.per_sm, share) if share < 1 and at_once.per_sm > 1 else None
-    slots = at_once.programs
+    return AgedSm(at_once.per_sm, share) if share < 1 and at_once.per_sm > 1 else None
 
-    def make(skew: float) -> Replay:
-        return replay(
-            event.name,
-            touches,
-            programs,
-            slots,
-            known=known,
-            concurrent=concurrent,
-            aged=aged,
-            spills=spills,
-            contents=contents,
-            skew=skew,
-        )
 
-    return make
+def _loads_by_l1(touches: Sequence[Touch], used: Resources | None) -> tuple[bool, ...]:
+    loads = used.loads if used else None
+    return (False,) * len(touches) if loads is None else tuple(loads_by_l1(touches, loads))
 
 
 def served_by_l1(one: PlannedLaunch, replayed: Replay, machine: Machine) -> L1Reads | None:
@@ -181,7 +181,7 @@ def served_by_l1(one: PlannedLaunch, replayed: Replay, machine: Machine) -> L1Re
         replayed.programs,
         one.plan.storage,
         sms=machine.sms,
-        shape=_l1_shape(one.launch, one.at_once, machine),
+        shape=one.shape_of_l1,
     )
 
 

@@ -25,10 +25,10 @@ COUNTED = ("read_bytes", "write_bytes", "left_dirty_bytes")
 class LaunchPlan:
     """Launch before its replay.
 
-    `replay` makes it for a given skew; `storage` numbers the memory of its arguments.
+    `replay` makes it for a given `skew`; `storage` numbers the memory of its arguments.
     """
 
-    replay: Callable[[float], Replay]
+    replay: Callable[..., Replay]
     storage: Mapping[str, int]
 
 
@@ -92,7 +92,7 @@ def run(
         variants.append(_replay_all(streams, storage, layouts, usable, model, cold, by_age=True))
     if ranges and model.skew_spread:
         try:
-            skewed = _sampled_streams([one.replay(model.skew_spread) for one in plans], storage, layouts, sizes)
+            skewed = _sampled_streams([one.replay(skew=model.skew_spread) for one in plans], storage, layouts, sizes)
             variants.append(_replay_all(skewed, storage, layouts, usable, model, cold))
         except ValueError as error:
             refused = str(error)

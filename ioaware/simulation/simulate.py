@@ -49,7 +49,7 @@ def simulate(
     derived, sizes = derivation.derived, list[int]()
     launches = planned_launches(derivation, machine, gpu, sizes)
     try:
-        replays = [one.plan.replay(0.0) for one in launches]
+        replays = [one.plan.replay() for one in launches]
         check_bounds(launches, replays, derived)
         done = run(
             [one.plan for one in launches],
@@ -105,6 +105,6 @@ def _l1_without_l2(one: PlannedLaunch, machine: Machine) -> L1Reads | None:
     if not any(one.by_l1):
         return L1Reads(0, 0)
     try:
-        return served_by_l1(one, one.plan.replay(0.0), machine)
+        return served_by_l1(one, one.plan.replay(), machine)
     except ValueError:
         return None
