@@ -73,6 +73,17 @@ _PTX_LINE = re.compile(r"^\s*\.loc\s+\d+ (\d+) (\d+)")
 _PTX_ACCESS = re.compile(r"\b(ld|st)\.global\S*?(?:\.v(\d+))?\.b(\d+) |\bcp\.async\.\w+\.shared\.global.*\], (0x\w+)")
 
 
+def laid_out(ttgir: str, ptx: str, kind: Kind) -> list[Access] | None:
+    """Return the tiles that a compiled kernel loads or stores.
+
+    None where the layout or the width of one is unknown.
+    """
+    try:
+        return [one for one in accesses(ttgir, ptx, kinds=(kind,)) if one.layout is not None]
+    except ValueError:
+        return None
+
+
 def accesses(ttgir: str, ptx: str, kinds: Collection[Kind] = ("read", "write")) -> list[Access]:
     """Return the loads and stores of a compiled kernel.
 

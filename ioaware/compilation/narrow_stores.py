@@ -17,7 +17,7 @@ from math import prod
 import numpy as np
 
 from ioaware.analysis.ir.mlir.locations import frames
-from ioaware.compilation.compiled_accesses import ELEMENT_BYTES, LOCATION, WIDEST_BYTES, Access, accesses
+from ioaware.compilation.compiled_accesses import ELEMENT_BYTES, LOCATION, WIDEST_BYTES, Access, laid_out
 from ioaware.compilation.layouts import Indices, requests
 from ioaware.machine.model import SECTOR_BYTES
 
@@ -49,9 +49,8 @@ def narrow_stores(ttgir: str, ptx: str) -> tuple[NarrowStore, ...]:
 
     The tile is taken as rows of adjacent elements. None are found where a layout is unknown.
     """
-    try:
-        stores = [store for store in accesses(ttgir, ptx, kinds=("write",)) if store.layout is not None]
-    except ValueError:
+    stores = laid_out(ttgir, ptx, "write")
+    if stores is None:
         return ()
     factors = _constant_factors(ttgir)
     found = [NarrowStore(source_line(store.frames), *_repetitions(store, factors)) for store in stores]

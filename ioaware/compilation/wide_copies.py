@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ioaware.compilation.compiled_accesses import Access, accesses
+from ioaware.compilation.compiled_accesses import Access, laid_out
 from ioaware.compilation.layouts import Indices, owners, requests
 from ioaware.compilation.narrow_stores import source_line, tile_addresses
 from ioaware.machine.model import SECTOR_BYTES
@@ -37,14 +37,11 @@ def wide_copies(ttgir: str, ptx: str) -> tuple[WideCopy, ...]:
 
     The tile is taken as rows of adjacent elements. None are found where a layout is unknown.
     """
-    try:
-        copies = [one for one in accesses(ttgir, ptx, kinds=("read",)) if one.past_l1 and one.layout is not None]
-    except ValueError:
-        return ()
     found: dict[tuple[str, int], float] = {}
-    for one in copies:
-        key = source_line(one.frames), one.element_bytes
-        found[key] = max(found.get(key, 1.0), _fetches(one))
+    for one in laid_out(ttgir, ptx, "read") or ():
+        if one.past_l1:
+            key = source_line(one.frames), one.element_bytes
+            found[key] = max(found.get(key, 1.0), _fetches(one))
     return tuple(WideCopy(*key, fetches) for key, fetches in found.items() if fetches > 1)
 
 
