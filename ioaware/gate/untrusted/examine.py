@@ -44,6 +44,7 @@ HOST_RULES: tuple[Rule, ...] = (
     host_rules.other_stream,
     host_rules.background_thread,
     host_rules.replaced_function,
+    host_rules.seed_set,
     host_rules.l2_policy,
     host_rules.native_code,
     host_rules.cuda_calls,

@@ -40,6 +40,8 @@ class HostEvents:
     """CUDA runtime or driver functions that were called, with the first argument."""
     native_code: list[str] = field(default_factory=list[str])
     """Compiled code that no trial can examine."""
+    seeds: list[str] = field(default_factory=list[str])
+    """Global random generators whose seed was set."""
 
     @property
     def l2_calls(self) -> list[str]:

@@ -36,6 +36,16 @@ def replaced_function(evidence: Evidence) -> Iterator[Finding]:
         yield Finding("replaced_function", Outcome.REFUSED, what, name, {"replacement": place})
 
 
+def seed_set(evidence: Evidence) -> Iterator[Finding]:
+    """Find global random generators that the call seeds.
+
+    What an evaluator draws next is known to the target.
+    """
+    for name in dict.fromkeys(name for events in evidence.trials.events for name in events.seeds):
+        what = "the call sets the seed of a global generator: the next random inputs are known in advance"
+        yield Finding("seed_set", Outcome.REFUSED, what, name)
+
+
 def l2_policy(evidence: Evidence) -> Iterator[Finding]:
     """Find a policy by which the L2 keeps lines.
 

@@ -28,6 +28,7 @@ from ioaware.fakegpu.aten_traffic import ALLOCATIONS, OperatorRecorder
 from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.storages import OperatorMode, strided_tensors
 from ioaware.gate.untrusted.access_coverage import OperatorReads, ReadCoverage, storage_key
+from ioaware.gate.untrusted.global_seeds import GlobalSeeds
 from ioaware.gate.untrusted.guarded_functions import GuardedFunctions
 from ioaware.gate.untrusted.host_events import HostEvents, StreamOrder, recorded_host_code
 from ioaware.gate.untrusted.input_contents import copies, same_bits
@@ -36,13 +37,12 @@ from ioaware.targets.module_state import module_state_restored
 from ioaware.targets.output_check import tensors
 from ioaware.targets.target import Target, work_of
 from ioaware.torchcompile.compile_hooks import compiled_code_forgotten
-from ioaware.tracing.trace import SEED, Tracer, no_garbage_collection, user_errors
+from ioaware.tracing.trace import Tracer, no_garbage_collection, user_errors
 
 Mode = Literal["run", "mute", "fail"]
 """Kernels run; run without writing anything; fail to launch."""
 LoadTarget = Callable[[], Target]
 THREAD_S = 10.0
-_torch: Any = torch
 
 
 class LaunchFailedError(OutOfResources, CompilationError, RuntimeError):
@@ -103,6 +103,7 @@ class Session:
     order: StreamOrder
     guard: GuardedFunctions
     byte: int
+    seeds: GlobalSeeds
     _outputs: list[torch.Tensor] = field(default_factory=list[torch.Tensor])
 
     def call(self, mode: Mode = "run") -> Call:
@@ -110,7 +111,7 @@ class Session:
         self.order.events = HostEvents()
         self.tracer.begin(mode)
         before = copies(self.inputs)
-        _seed()
+        self.seeds.set()
         with no_garbage_collection(), ExitStack() as stack:
             for context in self._modes():
                 stack.enter_context(context)
@@ -119,6 +120,7 @@ class Session:
             except BaseException:
                 self.order.events.pending.clear()  # what it would have waited for is not known
                 raise
+        self.order.events.seeds += self.seeds.found()
         for thread in self.tracer.threads():
             thread.join(THREAD_S)
         changed = [not same_bits(old, new) for old, new in zip(before, self.inputs, strict=True)]
@@ -253,6 +255,7 @@ def trial_session(
     Raises `UsageError` where that fails.
     """
     tracer = TrialTracer(autotune or {})
+    seeds = GlobalSeeds()
     states = random.getstate(), np.random.get_state()
     try:
         with (
@@ -260,12 +263,13 @@ def trial_session(
             compiled_code_forgotten(),
             tracer.environment(),
             recorded_host_code() as order,
+            seeds.noted(),
             _launches_of_this_thread_only(),
             GuardedFunctions() as guard,
             user_errors("the target"),
         ):
             tracer.work = order.work
-            _seed()
+            seeds.set()
             target = load()
             with no_garbage_collection(), FilledAllocations(byte), CudaImplementations():
                 outcome = target.call(device="cuda", **target.resolve(params))
@@ -278,16 +282,10 @@ def trial_session(
             named = _inputs(work)
             _check(target.name, named, writable)
             tracer.coverage.watch(list(named.values()))
-            yield Session(target, work, tuple(named.values()), tuple(named), writable, tracer, order, guard, byte)
+            yield Session(target, work, tuple(named.values()), tuple(named), writable, tracer, order, guard, byte, seeds)
     finally:
         random.setstate(states[0])
         np.random.set_state(states[1])
-
-
-def _seed() -> None:
-    _torch.random.manual_seed(SEED)
-    random.seed(SEED)
-    np.random.seed(SEED)
 
 
 def _inputs(work: Work) -> dict[str, torch.Tensor]:

@@ -36,6 +36,7 @@ ONE_PER_RULE: dict[str, tuple[str, Outcome]] = {
     "patches_events": ("replaced_function", REFUSED),
     "persisting_l2": ("l2_policy", REFUSED),
     "native_code": ("native_code", INCOMPLETE),
+    "sets_the_seed": ("seed_set", REFUSED),
 }
 MORE: dict[str, tuple[str, Outcome]] = {
     "cached_by_address": ("cached_result", REFUSED),
@@ -49,6 +50,8 @@ MORE: dict[str, tuple[str, Outcome]] = {
     "patches_synchronize": ("replaced_function", REFUSED),
     "patches_the_clock": ("replaced_function", REFUSED),
     "patches_the_comparison": ("replaced_function", REFUSED),
+    "sets_the_seed_of_the_gpu": ("seed_set", REFUSED),
+    "sets_the_seed_of_numpy": ("seed_set", REFUSED),
     "access_policy": ("l2_policy", REFUSED),
     "native_access_policy": ("l2_policy", REFUSED),
 }

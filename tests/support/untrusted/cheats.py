@@ -9,6 +9,7 @@ import ctypes
 import threading
 import time
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -260,3 +261,18 @@ class Lazy(torch.Tensor):
 def computes_when_used(x: torch.Tensor) -> torch.Tensor:
     double_kernel[(triton.cdiv(x.numel(), 128),)](x, torch.empty_like(x), x.numel(), BLOCK=128)
     return x.clone().as_subclass(Lazy)
+
+
+def sets_the_seed(x):
+    torch.manual_seed(0)
+    return doubled(x)
+
+
+def sets_the_seed_of_the_gpu(x):
+    torch.cuda.manual_seed(0)
+    return doubled(x)
+
+
+def sets_the_seed_of_numpy(x):
+    np.random.seed(0)
+    return doubled(x)

@@ -1,0 +1,74 @@
+"""Find which global random generators a call seeds.
+
+A target that sets the seed knows the next random inputs of its evaluator. One that draws numbers, or restores the state as
+`torch.random.fork_rng` does, changes nothing that a caller may rely on.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+
+from ioaware._monkeypatch import Patches
+
+_torch: Any = torch
+_cuda: Any = torch.cuda
+SEED = 8_236_591
+"""Seed before each call. Host code that sets a seed hardly takes this one."""
+CUDA = ("manual_seed", "manual_seed_all", "seed", "seed_all")
+
+
+class GlobalSeeds:
+    """The generators of Python, NumPy and torch, which all calls share."""
+
+    def __init__(self) -> None:
+        self._seeded: set[str] = set()
+        self._before: dict[str, Any] = {}
+
+    def set(self) -> None:
+        """Set every generator."""
+        _torch.random.manual_seed(SEED)
+        random.seed(SEED)
+        np.random.seed(SEED)
+        self._seeded = set()
+        self._before = {"random": random.getstate(), "numpy": repr(np.random.get_state())}
+
+    def found(self) -> tuple[str, ...]:
+        """Return the generators that host code has seeded since, and not restored."""
+        now = {"random": random.getstate(), "numpy": repr(np.random.get_state())}
+        names = {name for name in self._seeded if name not in now or now[name] != self._before[name]}
+        if _torch.initial_seed() != SEED:
+            names.add("torch")
+        return tuple(sorted(names))
+
+    @contextmanager
+    def noted(self) -> Generator[None]:
+        """Note inside the block each seed of a generator that does not keep its seed."""
+        with Patches() as patches:
+            for owner, name, generator in (
+                (random, "seed", "random"),
+                (np.random, "seed", "numpy"),
+                *((_cuda, each, "torch.cuda") for each in CUDA),
+            ):
+                patches.set(owner, name, self._noting(getattr(owner, name), generator))
+            yield
+
+    def _noting(self, plain: Callable[..., Any], generator: str) -> Callable[..., Any]:
+        def seed(*args: Any, **kwargs: Any) -> Any:
+            if not _is_of_torch(sys._getframe(1)):  # pyright: ignore[reportPrivateUsage]
+                self._seeded.add(generator)
+            return plain(*args, **kwargs)
+
+        return seed
+
+
+def _is_of_torch(frame: FrameType) -> bool:
+    """Return whether `torch.manual_seed` asks, which seeds the generators of GPUs too."""
+    return frame.f_code.co_filename == _torch.random.__file__
