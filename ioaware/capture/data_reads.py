@@ -327,10 +327,12 @@ class _OperatorReads(OperatorMode):
 
         def shapes(*_: Any) -> Any:
             made.append(func(*args, **kwargs))
-            return tree_map_only(torch.Tensor, lambda tensor: _Shape(tuple(tensor.shape), tensor.dtype), made[0])
+            return tree_map_only(
+                torch.Tensor, lambda tensor: _Shape(tuple(tensor.shape), tensor.stride(), tensor.dtype), made[0]
+            )
 
         told = self._read(_Dynamic(shapes), deciding, {}, func._schema.name)
-        return made[0] if made else tree_map_only(_Shape, lambda shape: torch.empty(shape.sizes, dtype=shape.dtype), told)
+        return made[0] if made else tree_map_only(_Shape, _Shape.empty, told)
 
 
 def _deciding_shape(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -358,7 +360,12 @@ class _Shape:
     """Result of an operator, without its data."""
 
     sizes: tuple[int, ...]
+    strides: tuple[int, ...]
     dtype: Any
+
+    def empty(self) -> Any:
+        """Return a tensor of this shape; `nonzero` returns a transposed one."""
+        return torch.empty_strided(self.sizes, self.strides, dtype=self.dtype)
 
     def __repr__(self) -> str:
         return f"of shape {list(self.sizes)}"

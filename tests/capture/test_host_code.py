@@ -136,9 +136,10 @@ def test_widths_of_initialised_modules_stay_symbolic(targets: ModuleType) -> Non
     assert result.requested.read_formula == "4*cols*n"
 
 
-def test_comparisons_of_tensors_are_listed_as_in_a_trace(targets: ModuleType) -> None:
-    result, traced = derive_target(targets, "compared"), trace(load_target(targets.compared), {})
-    assert "aten.equal.default" in [launch.kernel for launch in result.launches]
+@pytest.mark.parametrize(("name", "operator"), [("compared", "aten.equal.default"), ("rows_of_a_mask", "aten.clone.default")])
+def test_operators_on_data_are_listed_as_in_a_trace(targets: ModuleType, name: str, operator: str) -> None:
+    result, traced = derive_target(targets, name), trace(load_target(getattr(targets, name)), {})
+    assert operator in [launch.kernel for launch in result.launches]
     assert [launch.kernel for launch in result.launches] == [launch.kernel for launch in traced.launches]
     assert result.assumed is not None
     assert traced.assumed is not None

@@ -220,6 +220,12 @@ def compared(n: int = 1000):
     return scale(x) if torch.equal(x, torch.ones_like(x)) and x.allclose(x + 0) else x
 
 
+def rows_of_a_mask(n: int = 1000):
+    x = torch.ones(n, 2, device="cuda")
+    places = (x > 0).nonzero()
+    return scale(x) if places.contiguous().shape[0] and torch.ones(1, device="cuda").bool() else x
+
+
 @triton.jit
 def at_address_kernel(address, out, n, BLOCK: tl.constexpr):
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
