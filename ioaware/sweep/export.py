@@ -25,7 +25,8 @@ Cell = str | int | float | bool | None
 
 _FIELDS = tuple(field.name for field in fields(Result))
 _PARAMS = tuple(STANDARD_PARAMS)
-_FORMULA_STARTS = ("=", "+", "-", "@")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""First characters of a formula, and their full-width forms."""
 
 
 def export(results: Iterable[Result], path: Path, format: str | None = None) -> None:
@@ -116,11 +117,12 @@ def _order(result: Result) -> tuple[str, str, str, str]:
 def _guard(cell: Cell) -> Cell:
     """Put an apostrophe before text that a spreadsheet runs as a formula.
 
-    It is looked for also after blanks and line breaks.
+    It is looked for also after blanks, line breaks and characters that are not shown.
     """
     if not isinstance(cell, str):
         return cell
-    return "'" + cell if cell[:1].isspace() or cell.startswith(_FORMULA_STARTS) else cell
+    first = cell[:1]
+    return "'" + cell if first.isspace() or not first.isprintable() or cell.startswith(_FORMULA_STARTS) else cell
 
 
 def _write_jsonl(results: Iterable[Result], file: TextIO) -> None:
