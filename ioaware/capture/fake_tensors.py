@@ -5,6 +5,7 @@ They handle device arguments, generators and random tensors.
 
 from __future__ import annotations
 
+import logging
 import numbers
 import sys
 from collections.abc import Callable, Generator
@@ -26,6 +27,20 @@ from ioaware.symints.number_types import SymbolicFloat
 
 modules: Any = torch.nn.Module
 _torch: Any = torch
+
+
+@contextmanager
+def failures_unlogged() -> Generator[None]:
+    """Inside the block, torch does not log the traceback of a failed operator.
+
+    Why: the exception reaches host code, or a run with plain integers follows.
+    """
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 class CudaFakeTensorMode(FakeTensorMode):

@@ -21,6 +21,7 @@ from ioaware.capture.fake_tensors import (
     DropGenerators,
     EmptyRandomTensors,
     copies,
+    failures_unlogged,
     module_conversions,
     symbolic_widths,
 )
@@ -232,6 +233,7 @@ class HostRunner:
                 without_torch_compile(),
                 symbolic_builtins(self._executed if symbolic.values else {}),
                 symbolic_widths(),
+                failures_unlogged(),
                 real_types(),
                 tensor_subclasses(),
                 cheap_simplify(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -82,3 +83,24 @@ def test_powers_without_end_are_not_computed() -> None:
         assert compute(power, {"n": 40}) == 2**40
         with pytest.raises(OverflowError, match="too many digits"):
             compute(power, {"n": 2**40})
+
+
+def padded_to_the_longest(n: int = 70, m: int = 50) -> torch.Tensor:
+    width = max(n, m)
+    pads = [torch.nn.functional.pad(torch.empty(size, device="cuda"), (0, width - size)) for size in (n, m)]
+    return copied(torch.stack(pads).flatten())
+
+
+def test_operators_that_take_no_symbols_are_not_logged() -> None:
+    """torch logs the traceback of each, on stderr."""
+    lines: list[logging.LogRecord] = []
+    log, handler = logging.getLogger("torch._subclasses.fake_tensor"), logging.Handler()
+    handler.emit = lines.append
+    log.addHandler(handler)
+    try:
+        result = derive(load_target(padded_to_the_longest), {"n": 70, "m": 50}, machine_code=False)
+    finally:
+        log.removeHandler(handler)
+    assert result.requested is not None
+    assert result.requested.read_bytes == 4 * 140
+    assert not lines

@@ -91,7 +91,10 @@ def test_a_failure_leaves_the_old_file_and_no_partial_one(tmp_path: Path, monkey
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.csv"]
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", "\n=", " =", "\n\n@", "\u00a0=", "\x0b=", "\ufeff=", "\x00=", "\uff1d", "\uff0b"])
+@pytest.mark.parametrize(
+    "start",
+    ["=", "+", "-", "@", "\t=", "\r=", "\n=", " =", "\n\n@", "\u00a0=", "\x0b=", "\ufeff=", "\x00=", "\uff1d", "\uff0b"],
+)
 def test_no_cell_begins_a_formula(start: str) -> None:
     """Spreadsheets skip blanks and line breaks before the sign, and some read its full-width form."""
     buffer = io.StringIO()
