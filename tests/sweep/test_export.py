@@ -96,7 +96,7 @@ def test_a_failure_leaves_the_old_file_and_no_partial_one(tmp_path: Path, monkey
     ["=", "+", "-", "@", "\t=", "\r=", "\n=", " =", "\n\n@", "\u00a0=", "\x0b=", "\ufeff=", "\x00=", "\uff1d", "\uff0b"],
 )
 def test_no_cell_begins_a_formula(start: str) -> None:
-    """Spreadsheets skip blanks and line breaks before the sign, and some read its full-width form."""
+    """Spreadsheets skip blanks before the sign; some read its full-width form."""
     buffer = io.StringIO()
     write_csv([Result("trace", f"{start}cmd()", {"a": f"{start}1"})], buffer)
     header, row = csv.reader(io.StringIO(buffer.getvalue(), newline=""))
