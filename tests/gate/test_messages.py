@@ -106,7 +106,7 @@ LEDGERS = {
     "schema = 1\ncount = 0": "no kernels",
     "schema = 1\ncount = 2\n[kernels]": "count is 2, and it has 0 kernels",
     "schema = 1\ncount = 1\n[kernels]\nk = 1": "k is no table",
-    "schema = 1\ncount = 1\n[kernels]\nk = { test = [] }": "k: only `tests` and `exempt` are known",
+    "schema = 1\ncount = 1\n[kernels]\nk = { test = [] }": "k: only `tests`, `exempt` and `pending` are known",
     "schema = 1\ncount = 1\n[kernels]\nk = { tests = [''] }": "k: tests are a list of names",
     "schema = 1\ncount = 1\n[kernels]\nk = { tests = 3 }": "k: tests are a list of names",
     "schema = 1\ncount = 1\n[kernels]\nk = { exempt = ' ' }": "k: an exemption is a reason in words",

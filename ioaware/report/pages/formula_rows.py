@@ -138,15 +138,15 @@ def _rows(formulas: Formulas, values: Mapping[str, int], counted: Sequence[Launc
         if value is not None and not count.expr.free_symbols and name != "FLOPs":
             shown = f"{value:,} B"
         at_most = "≤ " if count.at_most and value is not None and not all(one.exact for one in counted) else ""
-        yield formula_row(name, at_most + shown, count.expr)
+        yield formula_row(name, at_most + shown, count.expr, count.at_most)
 
 
 def _counted(one: Launch | Derived, attribute: str) -> int | None:
     return one.flops if attribute == "flops" else getattr(one.requested, attribute, None)
 
 
-def formula_row(name: str, value: str, expr: Expr) -> FormulaRow:
-    """Return the row of one formula.
+def formula_row(name: str, value: str, expr: Expr, at_most: bool = False) -> FormulaRow:
+    """Return the row of one formula; an upper bound has its sign.
 
     A formula that takes long to write is given by its name alone.
     """
@@ -159,5 +159,8 @@ def formula_row(name: str, value: str, expr: Expr) -> FormulaRow:
         term = within(SECONDS, lambda: typeset(found)) or ""
     where = "" if case.where is None else typeset_condition(case.where)
     other = "" if case.otherwise is None else within(SECONDS, lambda: typeset(case.otherwise)) or ""  # pyright: ignore[reportArgumentType]
+    if at_most:
+        formula, term, other = ("≤ " + part if part else "" for part in (formula, term, other))
+        written = "<= " + written if written else ""
     fixed = not expr.free_symbols
     return FormulaRow(name, value, formula, clean(written, MAX_TEXT), len(written), term, where, other, fixed)
