@@ -48,11 +48,11 @@ def copy_to(folder: Path) -> None:
         shutil.copy2(HERE / name, place, follow_symlinks=False)
 
 
-def narrow(folder: Path, only: str, tests: Sequence[str]) -> None:
-    """Mutate only files of a pattern, against these tests."""
+def narrow(folder: Path, only: Sequence[str], tests: Sequence[str]) -> None:
+    """Mutate only files of these patterns, against these tests."""
     project = folder / "pyproject.toml"
     text = project.read_text(encoding="utf-8")
-    for name, values in (("only_mutate", [only]), ("pytest_add_cli_args_test_selection", list(tests))):
+    for name, values in (("only_mutate", list(only)), ("pytest_add_cli_args_test_selection", list(tests))):
         text = re.sub(rf"^{name} = .*$", f"{name} = {json.dumps(values)}", text, flags=re.MULTILINE)
     project.write_text(text, encoding="utf-8")
 
@@ -89,7 +89,7 @@ def without_effect(before: str, after: str) -> bool:
     return before != after and CAST.sub("cast(", before) == CAST.sub("cast(", after)
 
 
-def measure(folder: Path, sample: int, seed: int, only: str = "", tests: Sequence[str] = ()) -> dict[str, Any]:
+def measure(folder: Path, sample: int, seed: int, only: Sequence[str] = (), tests: Sequence[str] = ()) -> dict[str, Any]:
     """Run the sample that a seed draws; return the figures."""
     copy_to(folder)
     if only:
@@ -122,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sample", type=int, default=600, help="how many mutants, 0 for all")
     parser.add_argument("--seed", type=int, default=SEED, help="draws the sample")
     parser.add_argument("-o", "--output", type=Path, help="write the figures and the survivors here")
-    parser.add_argument("--only", default="", metavar="PATTERN", help="mutate only these files; needs --tests")
+    parser.add_argument("--only", nargs="+", default=(), metavar="PATTERN", help="mutate only these files; needs --tests")
     parser.add_argument("--tests", nargs="+", default=(), help="the tests that --only runs")
     given = parser.parse_args(arguments)
     if bool(given.only) != bool(given.tests):
