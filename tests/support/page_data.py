@@ -18,11 +18,11 @@ def unpacked(data: dict[str, Any]) -> list[list[Any]]:
         return data["rows"]
     rows: list[list[Any]] = []
     runs = [(one[:3], at) for one in data["runs"] for at in zip(*one[3:], strict=True)]
-    for (cell, panel, name), (x, y, text) in runs:
+    for (cell, panel, name), (x, y, text, *ends) in runs:
         if isinstance(text, list):
             parts: list[Any] = text
             whole = "".join(data["pieces"][piece] if isinstance(piece, int) else piece for piece in parts)
         else:
             whole = rows[text][5] if isinstance(text, int) else text
-        rows.append([cell, panel, data["names"][name], x, y, whole])
+        rows.append([cell, panel, data["names"][name], x, y, whole, *ends])
     return rows

@@ -16,7 +16,8 @@ ROW, THICK = 44, 16
 class Bar:
     """Describe one bar.
 
-    `value` is in the figure's unit or None where it is unknown, `shown` its text, `interval` its bounds.
+    `value` is in the figure's unit or None where it is unknown, `shown` its text, `interval` its bounds, `between` their text,
+    which stands behind the name.
     """
 
     name: str
@@ -24,6 +25,12 @@ class Bar:
     shown: str
     color: str = "neutral"
     interval: tuple[float, float] | None = None
+    between: str = ""
+
+    @property
+    def label(self) -> str:
+        """Return what is written above the bar."""
+        return f"{self.name}: {self.between}" if self.between else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,7 @@ def draw_bars(figure: BarFigure, width: int) -> Drawing:
     unit = room / max([*ends, 1e-300])
     most = int(width / CHARACTER)
     rows = [part for number, bar in enumerate(figure.bars) for part in _bar(bar, number * ROW, unit, most)]
-    said = clean("; ".join(f"{bar.name}: {bar.shown}" for bar in figure.bars), 4000)
+    said = clean("; ".join(f"{bar.label}: {bar.shown}" for bar in figure.bars), 4000)
     return drawing(
         rows, width, ROW * len(figure.bars) + 4, class_="bars", role="img", aria_label=f"{clean(figure.title)}. {said}"
     )
@@ -56,7 +63,7 @@ def _short(name: str, most: int) -> str:
 
 
 def _bar(bar: Bar, top: float, unit: float, most: int) -> Iterator[str]:
-    yield text(_short(bar.name, most), 0, top + 14, class_="name")
+    yield text(_short(bar.label, most), 0, top + 14, class_="name")
     length = 0.0 if bar.value is None else max(bar.value * unit, 1.0)
     if bar.value is not None:
         yield element("rect", x=0, y=top + 20, width=length, height=THICK, rx=2, class_=f"f-{bar.color}")

@@ -3,7 +3,7 @@
   const figures = JSON.parse(document.getElementById("data").textContent);
   // Names of series, texts and pieces of texts are written once: see figure_data.py.
   Object.values(figures).filter((figure) => figure.names).forEach((figure) => {
-    figure.rows = figure.runs.flatMap(([cell, panel, name, x, y, texts]) => x.map((_, at) => [cell, panel, figure.names[name], x[at], y[at], texts[at]]));
+    figure.rows = figure.runs.flatMap(([cell, panel, name, ...columns]) => columns[0].map((_, at) => [cell, panel, figure.names[name], ...columns.map((column) => column[at])]));
     figure.rows.forEach((row) => {
       const text = row[5];
       row[5] = typeof text === "number" ? figure.rows[text][5] : text && text.map((piece) => (typeof piece === "number" ? figure.pieces[piece] : piece)).join("");
@@ -250,7 +250,7 @@
   // A cell that begins like a formula is quoted, so that a spreadsheet reads it as text.
   const quoted = (value) => {
     const words = value === null ? "" : String(value);
-    const plain = typeof value === "string" && /^[=+\-@\t\r]/.test(words) ? "'" + words : words;
+    const plain = typeof value === "string" && /^[\s\p{C}=+\-@＝＋－＠]/u.test(words) ? "'" + words : words;
     return /[",\n\r]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
   };
   for (const button of document.querySelectorAll("[data-save]")) {

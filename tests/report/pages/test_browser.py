@@ -6,6 +6,7 @@ Every figure is drawn, nothing overflows, the console has no message, and keys w
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
 import re
@@ -190,7 +191,12 @@ def test_a_page_works(page: Path, width: int) -> None:
         hits = found.get("hits", [1, 0, 0])
         assert hits[0] > 0 == hits[1] == hits[2]
     assert len(found["saved"]) == 2 * len(found["figures"])
-    assert all(text.startswith(("name,value,shown", "cell,panel,series", "{")) for text in found["saved"])
+    for table, data in zip(found["saved"][::2], found["saved"][1::2], strict=True):
+        columns, *rows = csv.reader(table.splitlines())
+        assert columns == json.loads(data)["columns"]
+        assert columns[:3] in (["name", "value", "shown"], ["cell", "panel", "series"])
+        assert len(rows) == len(json.loads(data)["rows"])
+        assert {len(row) for row in rows} == {len(columns)}
     assert found.get("sorted", "ascending") == "ascending"
 
 
