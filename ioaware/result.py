@@ -8,10 +8,11 @@ HBM. `compulsory` is every distinct byte of the inputs and of the output once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 SCHEMA = 1
 
@@ -30,6 +31,9 @@ LONGEST_NS = 1e30
 """Longest valid time."""
 ROUNDING = 1e-9
 """Relative rounding error of interpolated quartiles."""
+
+BOUND_TIMES = ("time_ns", "arithmetic_ns", "l2_ns", "hbm_ns")
+"""Times of a `time_bound`; `binds` is the level of the first."""
 
 ParamValue = int | float | bool | str | None
 Params = Mapping[str, ParamValue]
@@ -52,6 +56,17 @@ def _check_times(owner: Any, *names: str) -> None:
         value = getattr(owner, name)
         if value is not None and not 0 <= value < LONGEST_NS:
             raise ValueError(f"{name} must be a number of nanoseconds from 0 to 1e30, not {value!r}")
+
+
+def _check_bound(bound: Mapping[str, float | str] | None) -> None:
+    """Raise `ValueError` for another form than `TimeBound.to_dict` writes."""
+    if not bound:
+        return
+    times = [value for name, value in bound.items() if name != "binds"]
+    if not {"time_ns", "binds"} <= bound.keys() <= {*BOUND_TIMES, "binds"} or not isinstance(bound["binds"], str):
+        raise ValueError(f"time_bound must have time_ns, binds and times of levels, not {', '.join(bound)[:100]}")
+    if any(isinstance(time, (str, bool)) or not 0 <= time < LONGEST_NS for time in times):
+        raise ValueError("time_bound must have numbers of nanoseconds from 0 to 1e30")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +186,7 @@ class Launch:
     def __post_init__(self) -> None:
         _check_counts(self, "flops", "shared_bytes", "registers", "local_bytes", "tma_loads", "tma_stores")
         _check_times(self, "time_ns")
+        _check_bound(self.time_bound)
         if any(count < 0 for count in (*self.grid, *(self.counters or {}).values())):
             raise ValueError("grid and counters must be non-negative")
 
@@ -250,6 +266,7 @@ class Result:
     def __post_init__(self) -> None:
         _check_counts(self, "lower_bound_bytes", "flops", "extra_memory_bytes")
         _check_times(self, "time_ns")
+        _check_bound(self.time_bound)
 
     @property
     def tuning(self) -> dict[str, ParamValue]:
@@ -265,6 +282,15 @@ class Result:
                 chosen.setdefault(launch.kernel, []).append(launch.configuration)
         alone = {kernel: found[0] for kernel, found in chosen.items() if all(one == found[0] for one in found)}
         return {f"{kernel}:{name}": value for kernel, values in alone.items() for name, value in values.items()}
+
+    def sm_clock_mhz(self, when: Literal["before", "after"]) -> float | None:
+        """Return the SM clock before or after the timed repetitions.
+
+        None where the telemetry has no positive number there.
+        """
+        snapshot: Any = (self.telemetry or {}).get(when)
+        clock: Any = cast("Mapping[str, Any]", snapshot).get("sm_clock_mhz") if isinstance(snapshot, Mapping) else None
+        return clock if type(clock) in (int, float) and 0 < clock < math.inf else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the stable JSON form: `schema` first, then only the known keys."""

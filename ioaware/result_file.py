@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from ioaware import strict_json
 from ioaware._atomic_file import atomic_write
-from ioaware.errors import DataError, MachineError
+from ioaware.errors import DataError
 from ioaware.result import SCHEMA, Result
 
 MAX_BYTES = 64 * 2**20
@@ -28,11 +28,6 @@ def decode(line: str | bytes, where: str = "record") -> Result:
     Raises `DataError` for anything that `encode` would not write.
     """
     try:
-        import msgspec  # only the file boundary needs it: measuring must start on machines without it
-    except ModuleNotFoundError as error:
-        raise MachineError("msgspec is not installed, and reading records needs it", "pip install msgspec") from error
-
-    try:
         document = strict_json.loads(line)
         if not isinstance(document, dict):
             raise ValueError("not a JSON object")
@@ -40,12 +35,8 @@ def decode(line: str | bytes, where: str = "record") -> Result:
         schema = data.pop("schema", None)
         if type(schema) is not int or schema != SCHEMA:
             raise ValueError(f"schema {str(schema)[:40]!r}, this version reads schema {SCHEMA}")
-        result = msgspec.convert(data, Result)
-        unknown = sorted(strict_json.unknown_fields(data, result.to_dict()))
-        if unknown:
-            raise ValueError(f"unknown field {', '.join(unknown)[:200]}")
-        return result
-    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
+        return strict_json.convert(data, Result)
+    except (ValueError, TypeError, RecursionError) as error:
         raise DataError(
             f"{where}: not an ioaware record ({str(error)[:300]})",
             "Measure it again; records are written by ioaware and never edited by hand.",

@@ -11,9 +11,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from ioaware.errors import DataError
+from ioaware.errors import DataError, MachineError
+
+T = TypeVar("T")
 
 LARGEST_INTEGER = 10**30
 """Above any count of bytes, FLOPs or nanoseconds.
@@ -41,6 +43,33 @@ def dumps(document: Any) -> str:
     text = json.dumps(document, allow_nan=False, separators=(",", ":"))
     loads(text)
     return text
+
+
+def convert(data: Any, kind: type[T]) -> T:
+    """Return a parsed document as a dataclass.
+
+    Raises ValueError for another shape and for a field that the dataclass has not. Raises `MachineError` without msgspec.
+    """
+    try:
+        import msgspec  # only the file boundary needs it: measuring must start on machines without it
+    except ModuleNotFoundError as error:
+        raise MachineError("msgspec is not installed, and reading records needs it", "pip install msgspec") from error
+    try:
+        converted = msgspec.convert(data, kind)
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from error
+    if unknown := sorted(unknown_fields(data, msgspec.to_builtins(converted))):
+        raise ValueError(f"unknown field {', '.join(unknown)[:200]}")
+    return converted
+
+
+def refuse_negative(data: Any) -> None:
+    """Raise ValueError for a number below 0, at any depth."""
+    if isinstance(data, (int, float)) and data < 0:
+        raise ValueError(f"{data!r} is below 0")
+    table = cast("dict[str, Any]", data).values() if isinstance(data, dict) else ()
+    for value in cast("list[Any]", data) if isinstance(data, list) else table:
+        refuse_negative(value)
 
 
 def unknown_fields(data: Any, known: Any, path: str = "") -> Iterator[str]:

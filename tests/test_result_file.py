@@ -111,6 +111,12 @@ def test_other_schemas_are_refused(schema: object) -> None:
         set_at("params", "n")(10**400),
         set_at("telemetry", "before", "sm_clock_mhz")(10**400),
         set_at("environment", "x")(10**31),
+        set_at("time_bound")({"time_ns": -1.0, "binds": "HBM"}),
+        set_at("time_bound")({"time_ns": 1e300, "binds": "HBM"}),
+        set_at("time_bound")({"time_ns": "1", "binds": "HBM"}),
+        set_at("time_bound")({"time_ns": 1.0, "binds": 1.0}),
+        set_at("time_bound")({"hbm_ns": 1.0}),
+        set_at("launches", 0, "time_bound")({"time_ns": 1.0, "binds": "HBM", "l3_ns": 1.0}),
     ],
     ids=lambda edit: None,
 )

@@ -6,13 +6,13 @@ A line is appended when a point is done, and validated on reading.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
 from ioaware import strict_json
 from ioaware._atomic_file import append_line, check_writable
-from ioaware.errors import DataError, MachineError, UsageError
+from ioaware.errors import DataError, UsageError
 
 MAX_BYTES = 64 * 2**20
 R = TypeVar("R")
@@ -82,28 +82,9 @@ def as_record(data: dict[str, Any], kind: type[R]) -> R:
     Raises ValueError for another shape, for a field that the dataclass has not, and for a number below 0. Raises
     `MachineError` without msgspec.
     """
-    try:
-        import msgspec
-    except ImportError as error:
-        raise MachineError("msgspec is not installed, and reading records needs it", "pip install msgspec") from error
-    try:
-        record = msgspec.convert(data, kind)
-    except msgspec.MsgspecError as error:
-        raise ValueError(str(error)) from error
-    unknown = sorted(strict_json.unknown_fields(data, msgspec.to_builtins(record)))
-    if unknown:
-        raise ValueError(f"unknown field {', '.join(unknown)[:200]}")
-    _refuse_negative(data)
+    record = strict_json.convert(data, kind)
+    strict_json.refuse_negative(data)  # a bench counts and times
     return record
-
-
-def _refuse_negative(data: Any) -> None:
-    """Raise ValueError for a number below 0, at any depth: a bench counts and times."""
-    if isinstance(data, (int, float)) and data < 0:
-        raise ValueError(f"{data!r} is below 0")
-    inner: Iterable[Any] = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
-    for value in inner:
-        _refuse_negative(value)
 
 
 def positive_numbers(values: Sequence[object]) -> tuple[float, ...]:

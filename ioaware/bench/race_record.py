@@ -81,10 +81,13 @@ class Record:
         if len({len(entry.times_ns) for entry in entries if entry.times_ns}) > 1:
             raise ValueError("every back end that is ok has one time a round")
         ceilings = {name: positive_numbers(fields.pop(name)) for name in ("matmul_flops_per_s", "copy_bytes_per_s")}
-        mappings = {name: _checked(fields.pop(name), dict) for name in ("telemetry", "environment")}
-        return Record(point=Point.of(fields.pop("point")), entries=entries, **ceilings, **mappings, **fields)
+        environment, telemetry = _checked(fields.pop("environment"), dict), _telemetry(fields.pop("telemetry"))
+        point = Point.of(fields.pop("point"))
+        return Record(point, entries, telemetry=telemetry, environment=environment, **ceilings, **fields)
 
 
+DOUBTS = ("throttled", "unstable")
+"""Telemetry that is a list of reasons."""
 TYPES: Mapping[str, type] = {"name": str, "status": str, "ran": str, "reason": str, "graph": bool}
 
 
@@ -106,6 +109,22 @@ def _entry(data: dict[str, Any]) -> Entry:
     ):
         raise ValueError("a relative error is a number from 0")
     return entry
+
+
+def _telemetry(data: Any) -> dict[str, Any]:
+    """Return validated telemetry.
+
+    It has the least, median and greatest of each reading, and reasons to distrust the times.
+    """
+    for name, value in _checked(data, dict).items():
+        if name in DOUBTS:
+            for reason in _checked(value, list):
+                _checked(reason, str)
+        elif _checked(value, dict).keys() != {"min", "median", "max"}:
+            raise ValueError(f"telemetry of {name[:40]!r} is min, median and max")
+        else:
+            positive_numbers(list(value.values()))
+    return data
 
 
 def _checked(value: Any, kind: type) -> Any:

@@ -99,8 +99,7 @@ class Pair:
     @property
     def clock_mhz(self) -> float | None:
         """SM clock at the start of the timed repetitions, after the warm-up."""
-        before = (self.measured.telemetry or {}).get("before", {})
-        return before.get("sm_clock_mhz")
+        return self.measured.sm_clock_mhz("before")
 
     @property
     def time_ns(self) -> float | None:

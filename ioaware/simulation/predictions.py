@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from ioaware import strict_json
 from ioaware._atomic_file import atomic_write
 from ioaware.errors import DataError, IoawareError
 from ioaware.machine import Machine
@@ -40,6 +41,7 @@ STEADY_POINTS = ("steady/*.jsonl",)
 OTHERS = ("heldout/*.jsonl", "order/h200-*order.jsonl", "headline/*.jsonl", "fusion/*.jsonl", "shared/*.jsonl")
 MEASURED = ("*.jsonl", "foreign/*.jsonl", "systems/*.jsonl", *STEADY_POINTS, *OTHERS)
 SCHEMA = 1
+MAX_BYTES = 64 * 2**20
 
 
 def measured_points(folder: Path = RECORDED, patterns: Sequence[str] = MEASURED) -> list[Result]:
@@ -158,19 +160,23 @@ def read_lines(path: Path, kind: type[Line]) -> list[Line]:
 
     Raises `DataError` for a damaged file.
     """
-    import msgspec
+    return (
+        [_line(line, f"{path}:{number}", kind) for number, line in strict_json.read_lines(path, MAX_BYTES)]
+        if path.exists()
+        else []
+    )
 
-    if not path.exists():
-        return []
-    found: list[Line] = []
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        try:
-            data: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
-            if data.pop("schema", None) != SCHEMA:
-                raise ValueError("another schema")
-            found.append(msgspec.convert(data, kind))
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise DataError(
-                f"{path}:{number}: not a prediction ({error})", "Make it again: ioaware accuracy --predict."
-            ) from error
-    return found
+
+def _line(line: bytes, where: str, kind: type[Line]) -> Line:
+    try:
+        document = strict_json.loads(line)
+        data = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+        schema = data.pop("schema", None)
+        if type(schema) is not int or schema != SCHEMA:
+            raise ValueError(f"not schema {SCHEMA}")
+        strict_json.refuse_negative(data.get("launches"))
+        return strict_json.convert(data, kind)
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{where}: not a prediction ({str(error)[:200]})", "Make it again: ioaware accuracy --predict."
+        ) from error

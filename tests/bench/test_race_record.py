@@ -21,7 +21,9 @@ ENTRIES = (
     Entry("ioaware", "ok", "hopper: requested", "", (100.0, 101.5), 90.0, True, 0.001),
     Entry("flex", "failed", reason="it died"),
 )
-RECORD = Record(SMALL, ENTRIES, (1e14, 1.1e14), (4e12,), {"throttled": [], "sm_clock_mhz": {"min": 1900}}, HERE)
+RECORD = Record(
+    SMALL, ENTRIES, (1e14, 1.1e14), (4e12,), {"throttled": [], "sm_clock_mhz": {"min": 1900, "median": 1950, "max": 1980}}, HERE
+)
 
 
 def test_a_record_survives_the_file(tmp_path: Path) -> None:
@@ -107,7 +109,7 @@ FORGED = {
     "host": {"entries": [{"name": "a", "status": "ok", "times_ns": [1.0], "host_us": 0}]},
     "error": {"entries": [{"name": "a", "status": "ok", "times_ns": [1.0], "relative_error": -1.0}]},
     "ceiling": {"matmul_flops_per_s": [0.0]},
-    "number out of range": {"telemetry": {"power_mw": 10**400}},
+    "number out of range": {"environment": {"driver": 10**400}},
     "name": {"entries": [{"name": 1, "status": "absent"}]},
     "ran": {"entries": [{"name": "a", "status": "absent", "ran": 1}]},
     "reason": {"entries": [{"name": "a", "status": "absent", "reason": ["x"]}]},
@@ -115,6 +117,11 @@ FORGED = {
     "unknown nested field": {"entries": [{"name": "a", "status": "absent", "more": 1}]},
     "unknown field of the point": {"point": {**SMALL.to_dict(), "more": 1}},
     "telemetry": {"telemetry": []},
+    "a reading alone": {"telemetry": {"sm_clock_mhz": 1980}},
+    "a reading without a median": {"telemetry": {"sm_clock_mhz": {"min": 1, "max": 2}}},
+    "a reading that is text": {"telemetry": {"sm_clock_mhz": {"min": 1, "median": "x", "max": 2}}},
+    "reasons of another type": {"telemetry": {"throttled": [5]}},
+    "reasons that are no list": {"telemetry": {"unstable": "hot"}},
     "environment": {"environment": "H200"},
     "entries": {"entries": {}},
     "bool for an error": {"entries": [{"name": "a", "status": "ok", "times_ns": [1.0], "relative_error": True}]},

@@ -56,6 +56,14 @@ def test_a_pair_compares_the_triton_kernels() -> None:
     assert worst_ratio([pair]) == pytest.approx(0.002)
 
 
+@pytest.mark.parametrize("telemetry", [{}, {"before": 5}, {"before": {}}, {"before": {"sm_clock_mhz": "x"}}])
+def test_telemetry_of_another_form_has_no_clock(telemetry: dict[str, Any]) -> None:
+    derived, measured = both()
+    (pair,) = pairs([derived, replace(measured, telemetry=telemetry)])
+    assert pair.clock_mhz is None
+    assert pair.flops_per_clock_and_sm is None
+
+
 def test_flops_per_clock_do_not_depend_on_the_clock() -> None:
     """The same time at half the clock gives twice the FLOP a clock."""
     (pair,) = pairs(both(clock=1000))

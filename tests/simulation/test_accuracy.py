@@ -135,10 +135,30 @@ def test_predictions_on_disk(tmp_path: Path) -> None:
     one = prediction(5, 1, None)
     write_predictions([one], path)
     assert read_predictions(path) == [one]
-    path.write_text(path.read_text().replace('"schema":1', '"schema":9'))
-    with pytest.raises(DataError, match="another schema"):
-        read_predictions(path)
     assert read_predictions(tmp_path / "none.jsonl") == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"schema":1', '"schema":9'),
+        ('"schema":1', '"schema":true'),
+        ('"target":', '"colour":"red","target":'),
+        ('"target":', '"target":"other","target":'),
+        ('"hbm_read_bytes":5', '"hbm_read_bytes":-5'),
+        ('"hbm_read_bytes":5', '"hbm_read_bytes":1' + "0" * 400),
+        ('"hbm_read_bytes":5', '"hbm_read_bytes":' + "[" * 3000 + "]" * 3000),
+    ],
+    ids=lambda text: text[:24],
+)
+def test_a_forged_prediction_is_refused_with_its_line(old: str, new: str, tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    write_predictions([prediction(5, 1, None)], path)
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(DataError, match=r"p.jsonl:1: not a prediction"):
+        read_predictions(path)
 
 
 def test_every_recorded_point_has_hbm_bytes() -> None:

@@ -61,7 +61,7 @@ class ExchangeRecord:
     """One point: its entries, the bytes of idle links, clocks and the environment."""
 
     subject: Subject
-    point: Mapping[str, Any]
+    point: Mapping[str, int | bool | str]
     entries: tuple[ExchangeEntry, ...]
     idle_s: float = 0.0
     idle: tuple[LinkBytes, ...] = ()
@@ -86,7 +86,7 @@ def read_exchanges(path: Path) -> list[ExchangeRecord]:
 
 
 def _parse(data: dict[str, Any]) -> ExchangeRecord:
-    if data.pop("schema") != SCHEMA:
+    if type(schema := data.pop("schema")) is not int or schema != SCHEMA:
         raise ValueError(f"not schema {SCHEMA}")
     record = as_record(data, ExchangeRecord)
     for entry in record.entries:

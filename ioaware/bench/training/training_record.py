@@ -80,7 +80,7 @@ def read_training(path: Path) -> list[TrainingRecord]:
 
 
 def _parse(data: dict[str, Any]) -> TrainingRecord:
-    if (data.pop("schema", None), data.pop("bench", None)) != (SCHEMA, "training"):
+    if type(schema := data.pop("schema", None)) is not int or (schema, data.pop("bench", None)) != (SCHEMA, "training"):
         raise ValueError(f"not schema {SCHEMA} of the bench of training")
     record = as_record(data, TrainingRecord)
     if any((entry.status == "ok") != bool(entry.step_ns or entry.losses) for entry in record.entries):

@@ -5,10 +5,9 @@ Its bytes, its times, and whether they may be compared are judged.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from ioaware.gate.measured.rank_intervals import MOST_ROUNDS, Interval, interval
 from ioaware.gate.verdict import Verdict, worst
@@ -186,15 +185,10 @@ def _clock_ratio(old: Result, new: Result) -> float | None:
 
     None where one is unknown.
     """
-    clocks = [_clock(side.telemetry or {}) for side in (old, new)]
+    clocks = [_clock(side) for side in (old, new)]
     return clocks[1] / clocks[0] if clocks[0] and clocks[1] else None
 
 
-def _clock(telemetry: Mapping[str, Any]) -> float | None:
-    known: list[float] = []
-    for when in ("before", "after"):
-        snapshot = telemetry.get(when)
-        clock = cast("dict[str, Any]", snapshot).get("sm_clock_mhz") if isinstance(snapshot, dict) else None
-        if isinstance(clock, (int, float)) and 0 < clock < math.inf:
-            known.append(clock)
+def _clock(side: Result) -> float | None:
+    known = [clock for clock in (side.sm_clock_mhz("before"), side.sm_clock_mhz("after")) if clock]
     return sum(known) / len(known) if known else None

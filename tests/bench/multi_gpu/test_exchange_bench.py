@@ -127,9 +127,10 @@ def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
     check_same_run(file, [record()], ENVIRONMENT)
     with pytest.raises(UsageError, match="driver was 580, now it is 590"):
         check_same_run(file, [record()], ENVIRONMENT | {"driver": "590"})
-    file.write_text(json.dumps(record().to_dict() | {"entries": [{"name": "x", "status": "fast"}]}))
-    with pytest.raises(DataError, match=":1: not a record of an exchange"):
-        read_exchanges(file)
+    for change in ({"entries": [{"name": "x", "status": "fast"}]}, {"point": {"gpus": None}}, {"schema": True}):
+        file.write_text(json.dumps(record().to_dict() | change))
+        with pytest.raises(DataError, match=":1: not a record of an exchange"):
+            read_exchanges(file)
 
 
 def test_the_table_shows_shares_and_ratios() -> None:
