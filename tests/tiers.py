@@ -221,6 +221,7 @@ ONE_IN: tuple[tuple[str, int], ...] = (
     (r"tests/derivation/test_exchanges.py::test_what_the_host_code_moves", 4),
     (r"tests/derivation/test_l1_requests.py::test_execution_classes", 4),
     (r"tests/derivation/test_data_dependent.py::test_other_contents_have", 4),
+    (r"tests/derivation/test_own_data.py::test_derived_traced_and_counted", 8),
     (r"tests/calibration/test_fit.py::test_known_bytes_equal", 3),
     (r"tests/derivation/test_derive.py::test_min_and_max_of_symbols", 2),
     (r"tests/derivation/test_partial_tiles.py::test_(rows|columns|a_mask)", 6),

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
 from ioaware.analysis.ir.accesses.access_log import Condition, Loop, Recorder
 from ioaware.analysis.ir.accesses.values import Target, Value, index_symbols, lanes, select
@@ -23,6 +24,12 @@ from ioaware.errors import UsageError
 
 NARROW = ("i8", "i16", "i32", "u8", "u16", "u32")
 """Integers of a kernel that can wrap around; 64 bits hold any address."""
+TOO_LONG = "it is a long expression of loaded values"
+LONGEST_OF_DATA = 3000
+"""Most characters of an expression of loaded values.
+
+Steps of an unrolled search double theirs.
+"""
 Handler = Callable[["Interpreter", Operation], None]
 
 
@@ -235,6 +242,21 @@ class Interpreter:
         if handler is None:
             raise self.unsupported(operation)
         handler(self, operation)
+        for result in operation.results:
+            self._shorten(operation, result)
+
+    def _shorten(self, operation: Operation, result: str) -> None:
+        """Give a long expression of loaded values a name of its own."""
+        value = self.values.get(result)
+        number = None if value is None else value.number
+        if value is None or number is None or len(number.key) <= LONGEST_OF_DATA or not any("@" in key for key in number.free):
+            return
+        single = replace(operation, results=[result])
+        named = self.unknown(single, value.type, TOO_LONG, [value])
+        atom = None if named.number is None else named.number.atom
+        if isinstance(atom, Unknown):
+            source = f"expression {sha256(number.key.encode()).hexdigest()}"
+            self.values[result] = replace(named, number=poly(Unknown(atom.name, atom.why, atom.args, atom.idempotent, source)))
 
     def run_region(self, operation: Operation, region: int) -> list[Value]:
         """Run a region of an operation and return the values it yields."""
