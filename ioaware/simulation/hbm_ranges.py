@@ -57,6 +57,7 @@ def launch_simulation(
         spills=spills,
         shared_sector_bytes=one.shared_sector_bytes,
         refetched_bytes=one.refetched_bytes,
+        executed=replayed.executed is not None,
         data_dependent=tuple(dict.fromkeys(access.tensor for access in replayed.data_dependent)),
     )
 

@@ -15,6 +15,7 @@ from ioaware.analysis.ir.accesses.values import lane_symbol
 from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.loops.access_totals import Programs, unknowns, upper_bound
 from ioaware.simulation.addresses.address_blocks import SPARE_LINES, Blocks, Rectangle, Taken, choose_blocks
+from ioaware.simulation.addresses.executed_streams import ExecutedLaunch
 from ioaware.simulation.addresses.known_contents import KnownContents
 from ioaware.simulation.cache import ATOMIC, READ, WRITE, Event
 from ioaware.simulation.merge import AccessTouches, count_events, merge_events
@@ -81,6 +82,11 @@ class Replay:
     data_dependent: tuple[DataDependentAccess, ...] = ()
     local: LocalMemory | None = None
     """Spilled registers of a program. Their streams follow those of the accesses."""
+    executed: ExecutedLaunch | None = None
+    """The launch on the data of the target, where these decide addresses.
+
+    It has no `executions` then.
+    """
 
 
 def replay(
@@ -94,6 +100,7 @@ def replay(
     aged: AgedSm | None = None,
     spills: LaunchSpills | None = None,
     contents: KnownContents = NOTHING_KNOWN,
+    executed: Callable[[], ExecutedLaunch | None] = lambda: None,
     skew: float = 0.0,
     whole_sectors: bool = True,
 ) -> Replay:
@@ -102,9 +109,10 @@ def replay(
     Return the addresses and times of its accesses.
 
     `known` are the arguments whose memory is known. `concurrent`: the kernel is warp-specialised. `aged`: each SM serves
-    the oldest of its programs first. `spills` finds its spilled registers. `contents` are the numbers that it loads. `skew`
-    delays the first programs evenly, the last by that share of the longest program's duration. Accesses of less than a sector
-    are those of `whole_sectors`, as the caches move them. Raises `ValueError` for a launch that is too large.
+    the oldest of its programs first. `spills` finds its spilled registers. `contents` are the numbers that it loads, and
+    `executed` executes it on them where they decide addresses. `skew` delays the first programs evenly, the last by that share
+    of the longest program's duration. Accesses of less than a sector are those of `whole_sectors`, as the caches move them.
+    Raises `ValueError` for a launch that is too large.
     """
     sizes = [int(size.constant or 0) for size in programs.sizes]
     if int(np.prod(sizes)) > MAX_PROGRAMS:
@@ -125,28 +133,36 @@ def replay(
             placed.append(simple)
             numbers.append(number)
     timeline = Timeline(placed, indices, concurrent=concurrent)
-    delays = np.linspace(0, skew * float(timeline.durations.max(initial=0.0)), slots) if skew else None
-    if aged is not None and delays is None and slots < timeline.durations.size <= MAX_AGED:
-        order = schedule_by_age(timeline.durations, slots, aged)
+    executions, durations = timeline.executions, timeline.durations
+    local = spills.of(placed, executions, durations.size, indices) if spills else None
+    run = executed() if data_dependent and not concurrent else None
+    if run is not None:
+        placed, numbers = [touches[number] for number in run.numbers], list(run.numbers)
+        data_dependent, executions, durations = [], [], run.durations
+    delays = np.linspace(0, skew * float(durations.max(initial=0.0)), slots) if skew else None
+    if aged is not None and delays is None and slots < durations.size <= MAX_AGED:
+        order = schedule_by_age(durations, slots, aged)
     else:
-        order = schedule(timeline.durations, slots, delays)
+        order = schedule(durations, slots, delays)
     found: list[list[ReferenceStream]] = [[] for _ in placed]
-    for one in timeline.executions:
+    for one in executions:
         found[one.touch] += reference_streams(placed[one.touch], one, order, whole_sectors=whole_sectors)
-    local = spills.of(placed, timeline.executions, timeline.durations.size, indices) if spills else None
-    moved = list(local_streams(local, order, timeline.durations)) if local else []
+    for number, each in enumerate(found if run else ()):
+        each += run.streams(number, order) if run else ()
+    moved = list(local_streams(local, order, durations)) if local else []
     return Replay(
         name,
         tuple(placed),
         tuple(numbers),
-        tuple(timeline.executions),
+        tuple(executions),
         (*(touch.target.argument for touch in placed), *(LOCAL_MEMORY for _ in moved)),
         (*(KINDS[touch.kind] for touch in placed), *(kind for kind, _ in moved)),
         (*map(tuple, found), *((stream,) for _, stream in moved)),
         order,
-        timeline.durations,
+        durations,
         tuple(data_dependent),
         local,
+        run,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
@@ -22,6 +22,7 @@ from ioaware.derivation.machine_code_notes import refetched_bytes, shared_sector
 from ioaware.machine import Machine
 from ioaware.machine.occupancy import Occupancy, l1_bytes, occupancy
 from ioaware.result import Launch, Traffic
+from ioaware.simulation.addresses.executed_launch import executed_launch
 from ioaware.simulation.addresses.known_contents import KnownContents
 from ioaware.simulation.instruction_bound import next_oldest_rate
 from ioaware.simulation.l1.l1_loads import loads_by_l1
@@ -80,7 +81,8 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
     for event, launch, kernel, used in four:
         if not isinstance(event, CapturedLaunch):
             continue
-        contents = _contents(captured.moved.get(next(numbered)), derived.values)
+        moved = captured.moved.get(next(numbered))
+        contents = _contents(moved, derived.values)
         if kernel is None:
             continue
         storage = _storages(event, captured.values, numbers, sizes)
@@ -104,6 +106,7 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
             aged=_aged(text, at_once, machine),
             spills=spills,
             contents=contents,
+            executed=cache(partial(executed_launch, event, captured.values, gpu, moved, touches, arguments)),
         )
         found.append(
             PlannedLaunch(
@@ -176,7 +179,7 @@ def served_by_l1(one: PlannedLaunch, replayed: Replay, machine: Machine) -> L1Re
     """Return what the L1s serve; None for a launch too large to replay."""
     return l1_reads(
         replayed.accesses,
-        replayed.executions,
+        replayed.executed or replayed.executions,
         [one.by_l1[number] for number in replayed.numbers],
         replayed.programs,
         one.plan.storage,

@@ -98,6 +98,8 @@ class LaunchSimulation:
     """Bytes that the L2 can hold of what all SMs read; 0 where it is not known."""
     data_dependent: tuple[str, ...] = ()
     """Tensors accessed where data decide: each byte is taken as moved once."""
+    executed: bool = False
+    """Whether data that the target built decide addresses, and these are used."""
     spills: SpilledBytes | None = None
     """None where no registers are spilled, or the machine code cannot be read."""
     shared_sector_bytes: int = 0
@@ -150,6 +152,7 @@ class LaunchSimulation:
             "left_dirty_bytes": self.left_dirty_bytes,
             **({"l1": {"accessed_bytes": self.l1.accessed_bytes, "served_bytes": self.l1.served_bytes}} if self.l1 else {}),
             **({"data_dependent": list(self.data_dependent)} if self.data_dependent else {}),
+            **({"executed_on_data": True} if self.executed else {}),
             **({"spilled_registers": asdict(self.spills)} if self.spills else {}),
             **({"shared_sector_bytes": self.shared_sector_bytes} if self.shared_sector_bytes else {}),
             **({"refetched_bytes": self.refetched_bytes} if self.refetched_bytes else {}),

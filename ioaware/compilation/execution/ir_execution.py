@@ -19,6 +19,7 @@ import numpy as np
 from ioaware.analysis.ir.mlir.address_slice import address_values
 from ioaware.analysis.ir.mlir.parser import Block, Operation, parse, split_top
 from ioaware.analysis.ir.mlir.types import Type, result_types
+from ioaware.compilation.execution.executed_accesses import ExecutedAccesses
 from ioaware.compilation.execution.folds import FOLDS, RETURNS, fold, reduced_in_any_order
 from ioaware.compilation.execution.integer_arithmetic import Array, binary
 from ioaware.compilation.execution.memory_access import MEMORY, access
@@ -51,10 +52,12 @@ def execute(
     grid: Sequence[int],
     data: Mapping[str, Array],
     sizes: Mapping[str, int] | None = None,
+    accesses: ExecutedAccesses | None = None,
 ) -> Moved:
     """Return the bytes that all programs of a launch move.
 
     `data` are the known contents of storages, and `sizes` their bytes where accesses outside are counted, by argument.
+    `accesses` records where they are, instead of counting sectors.
 
     Raises `UndeterminedError` where an access depends on anything else.
     """
@@ -70,7 +73,7 @@ def execute(
     for first in range(0, programs, step):
         numbers = np.arange(first, min(first + step, programs), dtype=np.int64)
         run = _Run(module, grid, numbers, dict(data), moved)
-        run.sizes, run.needed, run.unordered = sizes or {}, needed, unordered
+        run.sizes, run.needed, run.unordered, run.accesses = sizes or {}, needed, unordered, accesses
         values = [np.asarray([value]) if isinstance(value, (int, bool)) else value for _, value in arguments]
         run.call(function, values, np.ones(len(numbers), bool))
     return moved

@@ -13,6 +13,7 @@ import numpy as np
 from ioaware.analysis.ir.mlir.locations import frames
 from ioaware.analysis.ir.mlir.parser import Operation, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type
+from ioaware.compilation.execution.executed_accesses import Instruction
 from ioaware.compilation.execution.integer_arithmetic import Array, wrap
 from ioaware.compilation.execution.program_values import (
     POINTERS,
@@ -59,10 +60,16 @@ def access(run: RunState, operation: Operation) -> None:
         run.moved.written_names.add(pointer.name)
         run.data.pop(pointer.name, None)  # what a later load finds there depends on the order of programs
     found: Value = None
+    if run.accesses is not None:
+        if isinstance(pointer, UnknownPointer):
+            raise UndeterminedError(f"the address of {where} depends on a value that only the GPU computes")
+        instruction = Instruction(operation.name, kind, pointer.name, place, element_bytes)
+        run.accesses.add(operation, instruction, run.programs, pointer, lanes, shape)
     if isinstance(pointer, UnknownPointer):
         run.moved.has_sectors &= kind == "atomic"
     elif kind != "atomic":
-        _sectors(run, kind, pointer, lanes, shape, element_bytes)
+        if run.accesses is None:
+            _sectors(run, kind, pointer, lanes, shape, element_bytes)
         if kind == "read" and not run.needed.isdisjoint(operation.results):
             found = _loaded(run, operation, pointer, lanes, element_bytes)
     run.names.update(dict.fromkeys(operation.results, found))

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from ioaware.analysis.ir.mlir.parser import Module, Operation
+from ioaware.compilation.execution.executed_accesses import ExecutedAccesses
 from ioaware.compilation.execution.integer_arithmetic import Array
 from ioaware.compilation.execution.program_values import Moved, UndeterminedError, Value, is_array
 
@@ -30,6 +31,9 @@ class RunState:
         """Names of the values that an access or a path may depend on."""
         self.unordered: frozenset[str] = frozenset()
         """Names of the values that are only reduced to one number, in any order."""
+        self.accesses: ExecutedAccesses | None = None
+        """Where accesses are recorded, if they are."""
+        self.programs = numbers
         self.count = len(numbers)
         width, height = grid[0], grid[1]
         self.ids = {"x": numbers % width, "y": numbers // width % height, "z": numbers // (width * height)}

@@ -1,16 +1,19 @@
-"""Execute a captured launch whose bytes depend on no data.
+"""Execute a captured launch again, without data or on what it has read.
 
-This is for launches where no formula has a rule for them.
+This is for launches where no formula has a rule for their bytes or addresses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 import numpy as np
 from sympy import Expr
 from triton.backends.compiler import GPUTarget
 
+from ioaware.compilation.execution.executed_accesses import ExecutedAccesses
+from ioaware.compilation.execution.integer_arithmetic import Array
 from ioaware.compilation.execution.ir_execution import execute
 from ioaware.compilation.execution.program_values import Moved, Pointer, UndeterminedError
 from ioaware.compilation.launches import CapturedLaunch, TensorValue, Value
@@ -22,11 +25,32 @@ def execute_without_data(launch: CapturedLaunch, values: Mapping[str, int], gpu:
 
     None where they depend on data or on an operation without a rule.
     """
+    return _executed(launch, values, gpu, {})
+
+
+def execute_launch(
+    launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget, contents: Mapping[str, Array]
+) -> ExecutedAccesses | None:
+    """Return where a launch accesses memory that reads these contents.
+
+    None where they depend on other data, on an operation without a rule, or are too many.
+    """
+    accesses = ExecutedAccesses(prod(integer_at(extent, values) for extent in launch.grid))
+    return accesses if _executed(launch, values, gpu, contents, accesses) else None
+
+
+def _executed(
+    launch: CapturedLaunch,
+    values: Mapping[str, int],
+    gpu: GPUTarget,
+    contents: Mapping[str, Array],
+    accesses: ExecutedAccesses | None = None,
+) -> Moved | None:
     ir = first_ir(launch, values, gpu)
     parameters = [(name, _parameter(name, value, values)) for name, value in ir.parameters]
     try:
         grid = [integer_at(extent, values) for extent in launch.grid]
-        return execute(ir.text, parameters, grid, {}, storage_sizes(ir.parameters, values))
+        return execute(ir.text, parameters, grid, contents, storage_sizes(ir.parameters, values), accesses)
     except (UndeterminedError, ValueError, KeyError, IndexError, TypeError, AttributeError, StopIteration):
         return None
 

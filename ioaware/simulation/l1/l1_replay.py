@@ -7,8 +7,9 @@ through and leave their lines in the L1, as probes on an H200 show.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.simulation.addresses.address_blocks import Masks, Rectangle, masks
+from ioaware.simulation.addresses.executed_streams import ExecutedLaunch
 from ioaware.simulation.l1.l1_shape import LINE_SECTORS, MAX_CHUNK_SECTORS, L1Shape, lines_of, previous, reuse_distances
 from ioaware.simulation.schedule import Schedule
 from ioaware.simulation.streams import Numbers, ReferenceStream, Times, reference_streams, unrolled
@@ -51,7 +53,7 @@ class _Events:
 
 def l1_reads(
     touches: Sequence[Touch],
-    executions: Sequence[Executions],
+    executions: Sequence[Executions] | ExecutedLaunch,
     through: Sequence[bool],
     programs: Schedule,
     storage: Mapping[str, int],
@@ -64,11 +66,12 @@ def l1_reads(
     `storage` numbers the memory of the arguments. Where one SM has too many events, some of its waves are replayed, evenly
     spread. None where one wave has too many.
     """
-    if not any(through[one.touch] for one in executions):
+    parts = _parts(touches, executions, through)
+    if not any(through[one.touch] for one in parts):
         return L1Reads(0, 0)
     sm_of = programs.sms(sms)
     used = np.unique(sm_of)
-    total = sum(_count(touches[one.touch], one) for one in executions if _takes_part(touches[one.touch], through[one.touch]))
+    total = sum(one.chunks for one in parts)
     if total == 0:
         return L1Reads(0, 0)
     chosen = _spread(used, max(1, int(used.size * MAX_EVENTS / total)))
@@ -80,10 +83,9 @@ def l1_reads(
             return None
         kept &= np.isin(programs.wave, _spread(waves, some))
     found: list[tuple[int, ReferenceStream]] = []
-    for one in executions:
-        if _takes_part(touches[one.touch], through[one.touch]):
-            streams = reference_streams(touches[one.touch], _of_programs(one, kept), programs, apart=True)
-            found += [(one.touch, unrolled(each, each.count) if each.count is not None else each) for each in streams]
+    for one in parts:
+        streams = one.streams(programs, kept)
+        found += [(one.touch, unrolled(each, each.count) if each.count is not None else each) for each in streams]
     tensor_of = {number: storage[touches[number].target.argument] for number, _ in found}
     sectors = _chunk_sectors(found, tensor_of)
     events = [
@@ -96,8 +98,31 @@ def l1_reads(
     return L1Reads(*(round(one * share / SECTOR_BYTES) * SECTOR_BYTES for one in (accessed, served)))
 
 
-def _takes_part(touch: Touch, through: bool) -> bool:
-    return through or touch.kind == "write"
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Accesses that take part.
+
+    They have about so many `chunks`, and streams of the kept programs.
+    """
+
+    touch: int
+    chunks: int
+    streams: Callable[[Schedule, NDArray[np.bool_]], Iterable[ReferenceStream]]
+
+
+def _parts(touches: Sequence[Touch], executions: Sequence[Executions] | ExecutedLaunch, through: Sequence[bool]) -> list[_Part]:
+    """Return the loads through the L1, and the stores."""
+
+    def symbolic(one: Executions, programs: Schedule, kept: NDArray[np.bool_]) -> list[ReferenceStream]:
+        return reference_streams(touches[one.touch], _of_programs(one, kept), programs, apart=True)
+
+    takes_part = [loads or touch.kind == "write" for touch, loads in zip(touches, through, strict=True)]
+    if isinstance(executions, ExecutedLaunch):
+        sizes = [int(np.sum(1 + one.size // (MAX_CHUNK_SECTORS * SECTOR_BYTES))) for one in executions.runs]
+        every = [_Part(at, size, partial(executions.streams, at)) for at, size in enumerate(sizes)]
+    else:
+        every = [_Part(one.touch, _count(touches[one.touch], one), partial(symbolic, one)) for one in executions]
+    return [one for one in every if takes_part[one.touch]]
 
 
 def _count(touch: Touch, one: Executions) -> int:

@@ -65,13 +65,6 @@ def test_zeros_that_stand_for_contents_choose_no_rows() -> None:
     assert most_read(result) >= 8 * ROW
 
 
-def test_values_of_lanes_stay_unknown_within_the_bytes_at_the_data() -> None:
-    """Ids of tokens differ from lane to lane: what they choose has a range."""
-    result = simulated("experts")
-    assert [one.data_dependent for one in result.simulations if one] == [("x",)]
-    assert most_read(result) > hbm(result)[0]
-
-
 def test_a_value_may_be_given() -> None:
     with pytest.raises(UsageError, match="cannot be bounded") as refused:
         simulated("given_labels", labels="i64[n=6]")
