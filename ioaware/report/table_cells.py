@@ -10,6 +10,7 @@ from ioaware.display.units import time_text
 from ioaware.measurement.time_bounds import with_bounds
 from ioaware.result import Result
 
+Cells = list[dict[str, Any]]
 TIME_COLUMNS = ("time", "at least, bound by")
 
 
@@ -21,6 +22,12 @@ def columns(*numbers: str, words: Sequence[str] = ()) -> list[dict[str, Any]]:
 def cell(text: object, value: float | None = None) -> dict[str, Any]:
     """Return a cell: its text, and the number that it sorts by."""
     return {"text": clean(text), "value": float(f"{value:.6g}") if isinstance(value, float) else value}
+
+
+def telling(columns: Sequence[dict[str, Any]], rows: Sequence[Cells]) -> tuple[list[dict[str, Any]], list[Cells]]:
+    """Return the columns in which some row has a text, and the rows of these alone."""
+    kept = [at for at in range(len(columns)) if any(row[at]["text"] for row in rows)]
+    return [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]
 
 
 def time_cells(result: Result) -> list[dict[str, Any]]:

@@ -68,6 +68,7 @@ def side_by_side(found: Findings) -> BarFigure:
     caption = "Requested bytes pass between the L2 and the SMs. What the L2 does not hold passes to HBM. "
     unknown = "the L2" if found.hbm_bytes is not None else "the data"
     caption += f"The whisker is the range over what is unknown of {unknown}. " if found.simulated else ""
+    caption += "It includes registers that spill, which requested bytes leave out. " if found.spills else ""
     caption += f"Not simulated: {found.why_not_simulated}. " if found.why_not_simulated else ""
     caption += "A dash stands for a number that depends on data." if any(UNKNOWN in bar.shown for bar in bars) else ""
     return BarFigure("bytes", "Bytes, side by side", caption.strip(), tuple(bars))

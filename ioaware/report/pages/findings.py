@@ -136,6 +136,11 @@ class Findings:
         return known_hbm(self.simulated)
 
     @property
+    def spills(self) -> bool:
+        """Whether simulated bytes include spilled registers."""
+        return self.simulated is not None and any(how and how.spills for how in self.simulated.simulations)
+
+    @property
     def launch_hbm(self) -> list[Traffic | None]:
         """Simulated HBM traffic of each launch.
 
@@ -187,11 +192,9 @@ class Findings:
 
     @property
     def sector_bytes(self) -> int | None:
-        """Requested bytes in whole sectors; None where data decide them."""
+        """Requested bytes, reads and writes in whole sectors; None where data decide them."""
         sides = self.derived.requested
-        if sides is None or sides.read_sector_bytes is None or sides.write_sector_bytes is None:
-            return None
-        return sides.read_sector_bytes + sides.write_sector_bytes
+        return sides.moved_bytes if sides and None not in (sides.read_sector_bytes, sides.write_sector_bytes) else None
 
     @property
     def compulsory_bytes(self) -> int | None:

@@ -177,10 +177,11 @@ def moved_at(derived: Derived, name: str, value: int, term: Count | None, bound:
         )
     counts = derived.evaluate(**({name: value} if name in (derived.symbols or {}) else {}))
     point = {**derived.values, name: value}
+    sectors = sector_bytes_at(derived, point)
     return Moved(
         value,
         sum(int(counts[part]) for part in ("read_bytes", "write_bytes", "atomic_bytes")),  # pyright: ignore[reportArgumentType]
-        sector_bytes_at(derived, point),
+        None if sectors is None else sectors + int(counts["atomic_bytes"]),  # pyright: ignore[reportArgumentType]
         compulsory_bytes(derived.target, {**derived.params, name: value}),
         value_at(term, point),
         bound,

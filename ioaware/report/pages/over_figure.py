@@ -105,8 +105,8 @@ def _simulated(found: Findings, one: Curve) -> tuple[Series, ...]:
     value, moved = value_of(found.derived, name), found.hbm_bytes
     here: tuple[Series, ...] = ()
     if value and moved is not None and found.simulated is not None:
-        (reads, most_reads), (writes, most_writes) = found.simulated.read_range, found.simulated.write_range
-        low, high = reads + writes, moved if most_reads is None or most_writes is None else most_reads + most_writes
+        low, most = found.hbm_range
+        high = moved if most is None else most
         said = f"{name} = {value:,}\nHBM, simulated: {bytes_text(moved)}\nfrom {bytes_text(low)} to {bytes_text(high)}"
         here = error_bars(
             "HBM, simulated", HBM, "simulate", [(float(value), float(moved), (float(low or 1), float(high)), said)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from itertools import count
 from typing import Any
 
 from ioaware.derivation.derived import Derived
@@ -16,12 +16,15 @@ from ioaware.report.pages.figure_set import figures_of
 from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.formula_rows import formula_tables
 from ioaware.report.pages.known_hbm import range_text, shown_notes
+from ioaware.report.pages.launch_rows import LAUNCH_COLUMNS, launch_rows
 from ioaware.report.pages.source_rows import hot_rows, source_sections
-from ioaware.report.table_cells import TIME_COLUMNS, cell, columns, time_cells
+from ioaware.report.table_cells import TIME_COLUMNS, cell, columns, telling, time_cells
 from ioaware.result import Params
 from ioaware.simulation.simulation_result import Simulated
 from ioaware.simulation.waves.closed_form import closed_form_lines
 
+INDEX = re.compile(r"\[[^][]*\]")
+"""An index in brackets."""
 MAX_LAUNCHES, MAX_IN_ORDER, MAX_MEASURED, MAX_NOTES = 400, 24, 300, 40
 """Rows of tables; above `MAX_IN_ORDER` launches they are sorted by bytes."""
 
@@ -36,6 +39,8 @@ def target_page(found: Findings, *, with_text: bool = True, fragments: Sequence[
     figures = list(figures_of(found))
     tables, left = formula_tables(derived)
     ordered = len(derived.launches) <= MAX_IN_ORDER
+    floor_columns, floors = telling(FLOOR_COLUMNS, list(_floors(found)))
+    launch_columns, launches = telling(LAUNCH_COLUMNS, list(launch_rows(found, ordered=ordered))[:MAX_LAUNCHES])
     values: dict[str, Any] = {
         "params": params_text(derived.params),
         "exact": derived.exact,
@@ -49,11 +54,11 @@ def target_page(found: Findings, *, with_text: bool = True, fragments: Sequence[
         "tables": tables,
         "constant": all(table.constant for table in tables),
         "tables_left": left,
-        "floor_columns": columns("HBM bytes ÷ rate", "requested ÷ L2 rate", "FLOPs ÷ peak", "at least", words=("for", "binds")),
-        "floors": list(_floors(found)),
+        "floor_columns": floor_columns,
+        "floors": floors,
         "floor_note": _rates_note(found),
-        "launch_columns": LAUNCH_COLUMNS,
-        "launches": list(_launches(found, ordered=ordered))[:MAX_LAUNCHES],
+        "launch_columns": launch_columns,
+        "launches": launches,
         "launches_left": max(0, len(derived.launches) - MAX_LAUNCHES),
         "launches_in_order": ordered,
         "measured_columns": MEASURED_COLUMNS,
@@ -79,7 +84,8 @@ def _headline(found: Findings) -> str:
     if found.compulsory_bytes:
         parts.append(f", {times_text(requested / found.compulsory_bytes)} the compulsory {bytes_text(found.compulsory_bytes)}")
     if found.hbm_bytes is not None:
-        parts.append(f"; {bytes_text(found.hbm_bytes)} pass HBM on {found.machine.name}, by simulation")
+        spills = ", spilled registers included" if found.spills else ""
+        parts.append(f"; {bytes_text(found.hbm_bytes)} pass HBM on {found.machine.name}, by simulation{spills}")
     elif found.simulated:
         parts.append(f"; {range_text(*found.hbm_range)} pass HBM on {found.machine.name}, by simulation: data decide")
     bound = found.simulated_bound
@@ -159,12 +165,13 @@ def _floors(found: Findings) -> Iterator[list[dict[str, Any]]]:
             *(cell(time_text(part), part) for part in (bound.hbm_ns, bound.l2_ns, bound.arithmetic_ns, bound.time_ns)),
         ]
     together = found.launch_by_launch_ns
-    if len(found.derived.launches) > 1 and together is not None:
+    if (found.torch_alone or len(found.derived.launches) > 1) and together is not None:
         parts = [one.binds for one in found.launch_bounds if one.time_ns]
         binds = ", ".join(f"{name} in {parts.count(name)}" for name in dict.fromkeys(filter(None, parts)))
-        beside = " and torch's operators" if found.derived.assumed else ""
+        beside = ["torch's operators"] if found.derived.assumed else []
+        work = " and ".join([*([] if found.torch_alone else ["kernels"]), *beside])
         empty = (cell(""),) * 3
-        yield [cell(f"one launch after the other, kernels{beside}"), cell(binds), *empty, cell(time_text(together), together)]
+        yield [cell(f"one launch after the other, {work}"), cell(binds), *empty, cell(time_text(together), together)]
 
 
 def _rates_note(found: Findings) -> str:
@@ -185,54 +192,7 @@ def _rates_note(found: Findings) -> str:
     )
 
 
-LAUNCH_COLUMNS = [
-    {"name": "#", "number": True},
-    {"name": "kernel", "number": False},
-    {"name": "grid", "number": False},
-    *columns(
-        "reads",
-        "writes",
-        "atomics",
-        "HBM, simulated",
-        "FLOPs",
-        "at least, bound by",
-        "share of the whole",
-        "shared memory",
-        "registers",
-    ),
-    {"name": "exact", "number": False},
-]
-
-
-def _launches(found: Findings, *, ordered: bool) -> Iterator[list[dict[str, Any]]]:
-    """Yield the launches in order, or by bytes."""
-    whole = found.launch_by_launch_ns  # no share of an unknown whole
-    simulated = zip(found.launch_hbm, found.launch_hbm_ranges, strict=True)
-    rows = list(zip(count(1), found.derived.launches, simulated, found.launch_bounds, strict=False))
-    if not ordered:
-        rows.sort(key=lambda row: -((row[1].requested and row[1].requested.total_bytes) or 0))
-    for number, own, (hbm, ends), bound in rows:
-        moved, least, hbm_bytes = own.requested, bound.time_ns, hbm.total_bytes if hbm else None
-        hbm_text = bytes_text(hbm_bytes) if hbm or ends is None else range_text(*ends)
-        share = least / whole if least is not None and whole else None
-        yield [
-            cell(number, number),
-            cell(own.kernel + ("" if own.origin == "triton" else " (torch)")),
-            cell("\u00a0×\u00a0".join(map(str, own.grid))),
-            *(
-                cell(bytes_text(part), part)
-                for part in ((moved.read_bytes, moved.write_bytes, moved.atomic_bytes) if moved else (None,) * 3)
-            ),
-            cell(hbm_text, hbm_bytes),
-            cell(significant(own.flops, 4) if own.flops else "", own.flops or None),
-            cell(f"{time_text(least)}, {bound.binds}" if least else "", least),
-            cell("" if share is None else percent_text(share, 3), share),
-            cell("" if own.shared_bytes is None else bytes_text(own.shared_bytes), own.shared_bytes),
-            cell("" if own.registers is None else own.registers, own.registers),
-            cell("yes" if own.exact else "no" if own.origin == "triton" else "assumed"),
-        ]
-
-
+FLOOR_COLUMNS = columns("HBM bytes ÷ rate", "requested ÷ L2 rate", "FLOPs ÷ peak", "at least", words=("for", "binds"))
 MEASURED_COLUMNS = [
     {"name": "parameters", "number": False},
     {"name": "GPU", "number": False},
@@ -282,5 +242,8 @@ def _notes(found: Findings) -> Iterator[str]:
         for one in found.curves
         if one.left_out
     ]
+    alike: dict[str, list[str]] = {}
     for note in dict.fromkeys((*left_out, *derived.notes, *own, *simulated, *refused, *found.shared.why_not)):
-        yield clean(note, 1000)
+        alike.setdefault(INDEX.sub("[]", note), []).append(note)
+    for first, *more in alike.values():
+        yield clean(first, 1000) + (f" ({len(more)} more notes differ from this in the index alone)" if more else "")

@@ -27,14 +27,14 @@ from ioaware.machine import PRESETS
 from ioaware.machine.time_bound import fastest_hbm
 from ioaware.report.inline_text import digest
 from ioaware.report.pages.document import PAGE, render, write_document
-from ioaware.report.pages.figure_set import launches
+from ioaware.report.pages.figure_set import launches, side_by_side
 from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.formula_rows import FormulaTable, formula_row, formula_tables
 from ioaware.report.pages.over import Span, curve
 from ioaware.report.pages.shared_lines import SharedBytes, SharedLines
 from ioaware.report.pages.target_page import target_page
 from ioaware.result import Launch, Result, Traffic
-from ioaware.simulation.simulation_result import Simulated
+from ioaware.simulation.simulation_result import LaunchSimulation, Simulated, SpilledBytes
 from tests.support.hostile_texts import PAYLOADS, RAW_NEVER, Structure
 from tests.support.page_data import page_data
 
@@ -255,6 +255,7 @@ def test_a_model_of_torch_operators_alone_has_a_page(tmp_path: Path) -> None:
     page = render(target_page(found))
     assert found.launch_bounds[0].arithmetic_ns == pytest.approx(2 * 64 * 32 * 32 / 989e3, rel=1e-6)
     assert "No Triton kernel runs. 1 operator of torch moves at least" in page
+    assert "one launch after the other, torch" in page.split('id="time"')[1].split("</section>")[0]
     assert not [name for name in ("bytes", "formulas", "source") if f'id="{name}"' in page]
 
 
@@ -273,3 +274,31 @@ def test_the_notes_are_those_of_the_drawn_range() -> None:
     page = render(target_page(findings(["k", "b"], simulated=seen)))
     assert "HBM bytes are uncertain: 0 to 64;" in page
     assert wide not in page
+
+
+def test_notes_that_differ_in_an_index_are_one() -> None:
+    found = findings(["k", "b"])
+    alike = tuple(f"k: p[16*i + {at}] decides the lanes" for at in range(3))
+    derived = replace(found.derived, notes=(*alike, "k: 16 lanes", "k: 17 lanes"))
+    notes = re.findall("<li>(.*?)</li>", render(target_page(replace(found, source=replace(found.source, result=derived)))))
+    assert notes[:3] == [f"{alike[0]} (2 more notes differ from this in the index alone)", "k: 16 lanes", "k: 17 lanes"]
+
+
+def test_requested_bytes_in_sectors_include_atomics() -> None:
+    found = findings(["k", "b"])
+    with_atomics = replace(found.derived, requested=Traffic(256, 256, 64, 256, 256))
+    bars = side_by_side(replace(found, source=replace(found.source, result=with_atomics))).bars
+    assert [bar.value for bar in bars if bar.name.startswith("requested")] == [576]
+
+
+def test_bytes_of_spilled_registers_are_named() -> None:
+    how = LaunchSimulation(1, 1, "warps", 1, (), (9000, 9000), (0, 0), 0, spills=SpilledBytes(64, 64, 64, 64))
+    seen = Simulated(
+        "simulate", "k", {}, requested=Traffic(512, 0), hbm=Traffic(9000, 0), launches=(Launch("k", (1,)),), simulations=(how,),
+        read_range=(9000, 9000), write_range=(0, 0),
+    )  # fmt: skip
+    page = render(target_page(findings(["k", "b"], simulated=seen, curves=())))
+    assert "9 kB pass HBM on H200, by simulation, spilled registers included" in page
+    assert "registers that spill, which requested bytes leave out" in page
+    plain = replace(seen, simulations=(replace(how, spills=None),))
+    assert "spill" not in render(target_page(findings(["k", "b"], simulated=plain, curves=())))
