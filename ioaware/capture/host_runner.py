@@ -14,7 +14,9 @@ from typing import Any
 import torch
 from triton.backends.compiler import GPUTarget
 
-from ioaware.capture.data_reads import NUMPY_REFUSED, PROBES, DataReads, RandomMarks, StorageMarks, recording, replaying
+from ioaware.capture.data_reads.read_values import PROBES, DataReads
+from ioaware.capture.data_reads.replay import NUMPY_REFUSED, recording, replaying
+from ioaware.capture.data_reads.storage_marks import RandomMarks, StorageMarks
 from ioaware.capture.executions import Executions
 from ioaware.capture.fake_tensors import (
     CudaFakeTensorMode,

@@ -10,7 +10,7 @@ from ioaware.targets.loading import is_library
 
 SYMINT_FILES = (
     *("symints/symbols.py", "symints/symint_methods.py", "symints/host_line.py", "symints/number_types.py"),
-    *("capture/data_reads.py", "capture/symbolic_builtins.py", "capture/real_types.py"),
+    *("data_reads/interception.py", "data_reads/replay.py", "capture/symbolic_builtins.py", "capture/real_types.py"),
     "torch/__init__.py",
     "fx/experimental/sym_node.py",
     "symbolic_shapes.py",

@@ -7,7 +7,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ioaware.capture import data_reads
+from ioaware.capture.data_reads import interception, replay
 from ioaware.derivation.derive import derive
 from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
@@ -75,11 +75,12 @@ def test_reads_of_one_line_are_one_note() -> None:
 
 @pytest.mark.parametrize(("host", "words"), [(one_by_one, "reads tensors more than 19 times"), (by_rows, "over the 20 rows")])
 def test_too_many_reads_are_refused(host: object, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_reads, "MAX_READS", 19)
+    for module in (interception, replay):
+        monkeypatch.setattr(module, "MAX_READS", 19)
     with pytest.raises(UsageError, match=words):
         derived(host)
 
 
 def test_as_many_rows_as_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(data_reads, "MAX_READS", 20)
+    monkeypatch.setattr(interception, "MAX_READS", 20)
     assert write_bytes(derived(by_rows)) == 8000
