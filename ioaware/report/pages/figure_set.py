@@ -61,7 +61,8 @@ def side_by_side(found: Findings) -> BarFigure:
         ends = range_text(low, high)
         shown = _against(found.hbm_bytes, found) if decided else f"{ends}: data decide"
         between = ends if decided and interval and bytes_text(low) != bytes_text(high) else ""
-        bars.append(Bar(f"HBM, simulated on {found.machine.name}", found.hbm_bytes, shown, HBM, interval, between))
+        name = "HBM with spills, simulated" if found.spills else f"HBM, simulated on {found.machine.name}"
+        bars.append(Bar(name, found.hbm_bytes, shown, HBM, interval, between))
     bars.append(Bar("compulsory: inputs and outputs once", found.compulsory_bytes, bytes_text(found.compulsory_bytes), FLOOR))
     if found.lower_bound_bytes is not None and found.lower_bound_bytes != found.compulsory_bytes:
         bars.append(Bar("lower bound on requested", found.lower_bound_bytes, bytes_text(found.lower_bound_bytes), "neutral"))

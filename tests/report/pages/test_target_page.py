@@ -300,5 +300,6 @@ def test_bytes_of_spilled_registers_are_named() -> None:
     page = render(target_page(findings(["k", "b"], simulated=seen, curves=())))
     assert "9 kB pass HBM on H200, by simulation, spilled registers included" in page
     assert "registers that spill, which requested bytes leave out" in page
+    assert "HBM with spills, simulated" in page
     plain = replace(seen, simulations=(replace(how, spills=None),))
     assert "spill" not in render(target_page(findings(["k", "b"], simulated=plain, curves=())))
