@@ -43,6 +43,8 @@ OUTPUT_RULES: tuple[Rule, ...] = (
 HOST_RULES: tuple[Rule, ...] = (
     host_rules.other_stream,
     host_rules.background_thread,
+    host_rules.callers_examined,
+    host_rules.deferred_code,
     host_rules.replaced_function,
     host_rules.seed_set,
     host_rules.l2_policy,

@@ -19,9 +19,9 @@ import torch
 
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
+from ioaware.gate.untrusted.audited_calls import CUDA_LIBRARIES, audited_calls
 
 _torch: Any = torch
-CUDA_LIBRARIES = ("libcuda", "libcudart", "cudart", "libnvrtc")
 L2_WORDS = ("persistingl2", "persisting_l2", "accesspolicy", "access_policy", "devicesetlimit", "ctxsetlimit", "setattribute")
 """Parts of CUDA names that set how the L2 keeps lines, in lower case.
 
@@ -42,6 +42,10 @@ class HostEvents:
     """Compiled code that no trial can examine."""
     seeds: list[str] = field(default_factory=list[str])
     """Global random generators whose seed was set."""
+    looks: list[str] = field(default_factory=list[str])
+    """Functions by which host code looked at its callers."""
+    later: list[str] = field(default_factory=list[str])
+    """Functions by which code was registered that runs later."""
 
     @property
     def l2_calls(self) -> list[str]:
@@ -189,7 +193,7 @@ def recorded_host_code() -> Generator[StreamOrder]:
     The `events` of what it gives may be replaced before each call.
     """
     order = StreamOrder(HostEvents())
-    with Patches() as patches:
+    with audited_calls(lambda: order.events), Patches() as patches:
         for name, value in _streams(order).items():
             patches.set(_torch.cuda, name, value)
         _record_cuda_library(order, patches)

@@ -23,10 +23,26 @@ def other_stream(evidence: Evidence) -> Iterator[Finding]:
 
 
 def background_thread(evidence: Evidence) -> Iterator[Finding]:
-    """Find threads: their work may run after the call has returned and was timed."""
+    """Find threads and processes: their work may run after the call was timed."""
     names = [name for events in evidence.trials.events for name in events.threads]
     if names:
-        yield Finding("background_thread", Outcome.REFUSED, "a thread is started", names[0], {"threads": len(names)})
+        yield Finding("background_thread", Outcome.REFUSED, "a thread or process is started", names[0], {"threads": len(names)})
+
+
+def callers_examined(evidence: Evidence) -> Iterator[Finding]:
+    """Find host code that looks at its callers, which hold the expected output."""
+    calls = list(dict.fromkeys(call for events in evidence.trials.events for call in events.looks))
+    if calls:
+        what = "the host code looks at its callers or at all objects: an evaluator holds the expected output there"
+        yield Finding("callers_examined", Outcome.SUSPECT, what, calls[0], {"calls": calls})
+
+
+def deferred_code(evidence: Evidence) -> Iterator[Finding]:
+    """Find code that is registered to run later, after the call was timed."""
+    calls = list(dict.fromkeys(call for events in evidence.trials.events for call in events.later))
+    if calls:
+        what = "the host code registers code that runs later, in the evaluator's time"
+        yield Finding("deferred_code", Outcome.SUSPECT, what, calls[0], {"calls": calls})
 
 
 def replaced_function(evidence: Evidence) -> Iterator[Finding]:

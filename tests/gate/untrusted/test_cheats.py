@@ -37,6 +37,8 @@ ONE_PER_RULE: dict[str, tuple[str, Outcome]] = {
     "persisting_l2": ("l2_policy", REFUSED),
     "native_code": ("native_code", INCOMPLETE),
     "sets_the_seed": ("seed_set", REFUSED),
+    "searches_its_callers": ("callers_examined", SUSPECT),
+    "runs_at_exit": ("deferred_code", SUSPECT),
 }
 MORE: dict[str, tuple[str, Outcome]] = {
     "cached_by_address": ("cached_result", REFUSED),
@@ -54,6 +56,12 @@ MORE: dict[str, tuple[str, Outcome]] = {
     "sets_the_seed_of_numpy": ("seed_set", REFUSED),
     "access_policy": ("l2_policy", REFUSED),
     "native_access_policy": ("l2_policy", REFUSED),
+    "searches_the_stack": ("callers_examined", SUSPECT),
+    "searches_by_a_traceback": ("callers_examined", SUSPECT),
+    "searches_all_objects": ("callers_examined", SUSPECT),
+    "searches_the_main_module": ("callers_examined", SUSPECT),
+    "starts_a_process": ("background_thread", REFUSED),
+    "persisting_l2_where_there_is_a_library": ("cuda_calls", INCOMPLETE),
 }
 REFERENCES = {"view_of_its_input": "reference_with_its_input"}
 
@@ -85,7 +93,7 @@ def test_each_rule_finds_its_cheat(cheat: str, rule: str, outcome: Outcome) -> N
 def test_more_cheats(cheat: str, rule: str, outcome: Outcome) -> None:
     found = found_in_trials(cheat)
     assert (rule, outcome) in {(one.rule, one.outcome) for one in found}
-    assert together(found).exit_code == 1
+    assert together(found).exit_code == outcome.exit_code
 
 
 def test_functions_replaced_at_import_are_found_and_put_back() -> None:

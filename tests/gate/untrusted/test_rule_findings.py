@@ -185,7 +185,7 @@ def test_what_host_code_did() -> None:
     did = trials(events=events)
     what = "work is left on another stream, and the caller's stream does not wait for it"
     assert only(host_rules.other_stream, did) == (REFUSED, what, "f", {"streams": 2})
-    assert only(host_rules.background_thread, did) == (REFUSED, "a thread is started", "worker", {"threads": 2})
+    assert only(host_rules.background_thread, did) == (REFUSED, "a thread or process is started", "worker", {"threads": 2})
     what = "native code is compiled, which is not examined"
     assert only(host_rules.native_code, did) == (INCOMPLETE, what, "a.cpp", {})
     what = "the host code calls the CUDA runtime itself, and a trial does nothing there"
@@ -319,7 +319,7 @@ def test_the_document_of_a_verdict() -> None:
     found = Finding("rule", SUSPECT, "what", "where", {"bytes": 3})
     document = KernelVerdict(evidence, (found,)).to_dict()
     rules = document.pop("rules")
-    assert (len(rules), rules[0], rules[-1]) == (24, "no_kernel", "impossible_hbm")
+    assert (len(rules), rules[0], rules[-1]) == (26, "no_kernel", "impossible_hbm")
     assert document == {
         "schema": 1, "verdict": "SUSPECT", "target": "f", "params": {"n": 4}, "trial_params": {"n": 4}, "also_params": None,
         "findings": [{"rule": "rule", "outcome": "SUSPECT", "what": "what", "where": "where", "evidence": {"bytes": 3}}],

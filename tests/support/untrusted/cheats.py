@@ -5,7 +5,13 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
+import gc
+import inspect
+import subprocess
+import sys
 import threading
 import time
 
@@ -275,4 +281,56 @@ def sets_the_seed_of_the_gpu(x):
 
 def sets_the_seed_of_numpy(x):
     np.random.seed(0)
+    return doubled(x)
+
+
+# What looks at the evaluator, or acts outside the call
+
+
+def searches_its_callers(x):
+    frame = sys._getframe(1)
+    while frame is not None:
+        if "expected_output" in frame.f_locals:
+            return frame.f_locals["expected_output"]
+        frame = frame.f_back
+    return doubled(x)
+
+
+def searches_the_stack(x):
+    found = [one.frame.f_locals["expected_output"] for one in inspect.stack() if "expected_output" in one.frame.f_locals]
+    return found[0] if found else doubled(x)
+
+
+def searches_by_a_traceback(x):
+    try:
+        raise KeyError
+    except KeyError as error:
+        callers = error.__traceback__.tb_frame.f_back.f_locals
+    return callers["expected_output"] if "expected_output" in callers else doubled(x)
+
+
+def searches_all_objects(x):
+    found = [one for one in gc.get_objects() if type(one) is dict and "expected_output" in one]
+    return found[0]["expected_output"] if found else doubled(x)
+
+
+def searches_the_main_module(x):
+    import __main__
+
+    return getattr(__main__, "expected_output", None) or doubled(x)
+
+
+def runs_at_exit(x):
+    atexit.register(print, end="")
+    return doubled(x)
+
+
+def starts_a_process(x):
+    subprocess.run([sys.executable, "-c", ""], check=True)
+    return doubled(x)
+
+
+def persisting_l2_where_there_is_a_library(x):
+    with contextlib.suppress(OSError):
+        ctypes.cdll["libcudart.so"].cudaDeviceSetLimit(6, 1 << 25)
     return doubled(x)
