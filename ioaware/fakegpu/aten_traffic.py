@@ -24,6 +24,7 @@ ALLOCATIONS = frozenset(
     for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_", "set_")
 )
 CPU_ATTENTION: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+RESIZE = "aten::resize_"
 NUMBER_TO_HOST = "aten::_local_scalar_dense"
 """Operator of `item()`.
 
@@ -74,6 +75,7 @@ class OperatorRecorder(OperatorMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         before = len(self._launches)
+        resized = _bytes_held(args[0]) if func._schema.name == RESIZE else 0
         outcome = func(*args, **(kwargs or {}))
         if len(self._launches) > before:
             return outcome
@@ -82,11 +84,20 @@ class OperatorRecorder(OperatorMode):
             if moved is not None:
                 self._launches.append(self._describe(direction, *moved, None))
         elif not is_host_work():
-            traffic = operator_traffic(func, args, kwargs or {}, outcome)
+            traffic = _taken_over(resized, outcome) if resized else operator_traffic(func, args, kwargs or {}, outcome)
             if traffic is not None:
                 products = operator_products(func, args, kwargs or {}, outcome)
                 self._launches.append(self._describe(shown_name(func), *traffic, products))
         return outcome
+
+
+def _bytes_held(tensor: torch.Tensor) -> Any:
+    return tensor.untyped_storage().nbytes()
+
+
+def _taken_over(before: Any, tensor: Any) -> tuple[Any, Any] | None:
+    """Return the bytes that `resize_` copies into a larger storage."""
+    return (before, before) if _bytes_held(tensor) > before else None
 
 
 def shown_name(func: Any) -> str:

@@ -13,7 +13,7 @@ from ioaware.gate.configurations import configurations_of
 from ioaware.gate.constant_sizes import DeriveAt, other_point
 from ioaware.gate.derived_work import admission_of, conditions_of, formulas_of, operator_formulas_of
 from ioaware.gate.formulas.formula_order import Point, value_at
-from ioaware.gate.kernel_facts import facts_of
+from ioaware.gate.kernel_facts import facts_of, sector_bytes_at
 from ioaware.gate.row import Header, joined_hash
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ class Recorded:
     """A derivation as a snapshot has it.
 
     `texts` are the formulas, `values` the bytes of each at each point, `where` the conditions under which the formulas
-    hold. `choices` counts the configurations of autotuned kernels that may move other bytes.
+    hold. `choices` counts the configurations of autotuned kernels that may move other bytes. `other_sectors` are the bytes of
+    sectors at the points after the first, whose are a fact.
     """
 
     texts: Mapping[str, str]
@@ -38,6 +39,7 @@ class Recorded:
     header: Header
     where: tuple[str, ...] = ()
     choices: int = 0
+    other_sectors: tuple[int | None, ...] = ()
 
 
 def recorded(derived: Derived) -> Recorded:
@@ -54,7 +56,8 @@ def recorded(derived: Derived) -> Recorded:
     texts = {kind: UNKNOWN if expr is None else show(expr) for kind, expr in formulas.items()}
     values = tuple((point, tuple(_value(expr, point) for expr in formulas.values())) for point in points_of(derived))
     choices = len(configurations_of(derived))
-    return Recorded(texts, values, facts_of(derived), header_of(derived), conditions_of(derived), choices)
+    sectors = tuple(sector_bytes_at(derived, point) for point, _ in values[1:])
+    return Recorded(texts, values, facts_of(derived), header_of(derived), conditions_of(derived), choices, sectors)
 
 
 def with_other_constants(now: Recorded, derived: Derived, derive_at: DeriveAt) -> Recorded:
@@ -63,7 +66,9 @@ def with_other_constants(now: Recorded, derived: Derived, derive_at: DeriveAt) -
     Formulas say nothing of such a point, so that growth by those sizes would not be seen.
     """
     second = other_point(derived, derive_at, list(now.texts))
-    return replace(now, values=(now.values[0], second)) if second else now
+    if not second:
+        return now
+    return replace(now, values=(now.values[0], second), other_sectors=(facts_of(derive_at(second[0]))["sector_bytes"],))
 
 
 def _value(expr: Any, point: Point) -> int | None:

@@ -29,8 +29,9 @@ class Fact:
     more_is_worse: bool = True
 
 
+SECTORS = "bytes of 32-byte sectors at"
 FACTS: Mapping[str, Fact] = {
-    "sector_bytes": Fact("bytes of 32-byte sectors at the first point", "sector_bytes", summed=True),
+    "sector_bytes": Fact(f"{SECTORS} the first point", "sector_bytes", summed=True),
     "most_bytes": Fact("most bytes of any autotuned configuration at the first point", ""),
     "tma_loads": Fact("TMA loads", "tma_loads", summed=True, more_is_worse=False),
     "spill_bytes": Fact("bytes that a thread spills", "local_bytes"),
@@ -77,13 +78,27 @@ def _value(launch: Launch, field: str) -> int | None:
     return moved.read_sector_bytes + moved.write_sector_bytes
 
 
-def judge_fact(name: str, old: int, new: int | None) -> tuple[Verdict, str]:
+def sector_bytes_at(derived: Derived, point: Mapping[str, int]) -> int | None:
+    """Return the bytes of 32-byte sectors at sizes for which the formulas hold.
+
+    None where they are unknown.
+    """
+    from ioaware.derivation.launch_formulas import value_at
+
+    if derived.formulas is None or derived.exact_here_only:
+        return None
+    values = {**derived.values, **point}
+    read, written = (value_at(one, values) for one in (derived.formulas.read_sector_bytes, derived.formulas.write_sector_bytes))
+    return None if read is None or written is None else read + written
+
+
+def judge_fact(name: str, old: int, new: int | None, label: str = "") -> tuple[Verdict, str]:
     """Return the verdict on a fact against a snapshot's, and the reason.
 
-    An unknown one is never SAME.
+    An unknown one is never SAME. `label` replaces the fact's own.
     """
     fact = FACTS[name]
-    reason = f"{fact.label}: {old:,} -> {'unknown' if new is None else f'{new:,}'}"
+    reason = f"{label or fact.label}: {old:,} -> {'unknown' if new is None else f'{new:,}'}"
     if new is None:
         return Verdict.INCOMPARABLE, reason
     if new == old:

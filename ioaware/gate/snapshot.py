@@ -15,7 +15,7 @@ One without arguments is missing and never equal to anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,7 +25,7 @@ from ioaware.gate.constant_sizes import DeriveAt, bytes_at, compared_elsewhere, 
 from ioaware.gate.derived_snapshot import Recorded
 from ioaware.gate.formulas.formula_names import read_pair
 from ioaware.gate.formulas.formula_order import Comparison, Point, at_text, compare, value_at
-from ioaware.gate.kernel_facts import FACTS, MACHINE_CODE, judge_fact
+from ioaware.gate.kernel_facts import FACTS, MACHINE_CODE, SECTORS, judge_fact, sector_bytes_at
 from ioaware.gate.row import Header
 from ioaware.gate.verdict import Verdict, worst
 
@@ -49,6 +49,8 @@ class Snapshot:
     values: tuple[tuple[Point, tuple[int, ...]], ...] = ()
     facts: Mapping[str, int | None] = field(default_factory=dict[str, "int | None"])
     """Facts of the kernels; None for `most_bytes` that its author does not hold."""
+    other_sectors: tuple[int, ...] = ()
+    """Bytes of sectors at the points after the first."""
     header: Header | None = None
     where: tuple[str, ...] | None = None
     """The conditions of the formulas; None where a person has not written any."""
@@ -73,6 +75,7 @@ def snapshot_of(**given: Any) -> Snapshot:
     budgets = {name: given.pop(name) for name in NAMES if name in given}
     check_budgets(budgets)
     facts = {name: given.pop(name) for name in FACTS if name in given}
+    sectors = _split_sectors(facts)
     for name, value in facts.items():
         if (type(value) is not int or value < 0) and (name, value) != ("most_bytes", None):
             raise UsageError(f"{name} of a snapshot is a whole number, not {value!r}", REMEDY)
@@ -88,8 +91,22 @@ def snapshot_of(**given: Any) -> Snapshot:
     for kind, text in texts.items():
         if type(text) is not str or not text.strip():
             raise UsageError(f"{kind} of a snapshot is a formula in text, not {text!r}", REMEDY)
-    header = _header(made_with)
-    return Snapshot(texts, _values(at, len(texts)), facts, header, _conditions(where, header), budgets)
+    header, values = _header(made_with), _values(at, len(texts))
+    if sectors and len(sectors) != len(values) - 1:
+        raise UsageError(f"the snapshot has {len(sectors) + 1} numbers of sectors and {len(values)} points", REMEDY)
+    return Snapshot(texts, values, facts, sectors, header, _conditions(where, header), budgets)
+
+
+def _split_sectors(facts: dict[str, Any]) -> tuple[int, ...]:
+    """Leave the first point's sectors among the facts; return the others."""
+    given: object = facts.get("sector_bytes")
+    if not isinstance(given, tuple) or not given:
+        return ()
+    numbers = cast("tuple[Any, ...]", given)
+    if any(type(value) is not int or value < 0 for value in numbers):
+        raise UsageError(f"sector_bytes of a snapshot are whole numbers, not {given!r}", REMEDY)
+    facts["sector_bytes"] = numbers[0]
+    return numbers[1:]
 
 
 def _values(at: object, count: int) -> tuple[tuple[Point, tuple[int, ...]], ...]:
@@ -159,11 +176,12 @@ def judge_snapshot(
     from ioaware.gate.derived_work import admission_of
 
     if not derived.exact:
-        notes = [*derived.notes, *(note for launch in derived.launches for note in launch.notes if not launch.exact)]
+        of_launches = (note for one in derived.launches for note in one.notes if one.origin == "triton" and not one.exact)
+        notes = [*of_launches, *derived.notes]
         why = notes[0] if notes else "see `ioaware derive`"
         return Judgement(Verdict.INCOMPARABLE, f"the bytes are not exact, and a snapshot holds exact ones: {why}")
     if snapshot.missing:
-        changed = _changed_facts(snapshot, now)
+        changed = _changed(_facts(snapshot, now))
         verdict = worst(one for one, _ in changed) if changed else Verdict.INCOMPARABLE
         return Judgement(verdict, "; ".join(["the snapshot is missing", *(reason for _, reason in changed)]))
     names = {name for point, _ in now.values for name in point} | {str(name) for name in derived.symbols or ()}
@@ -193,7 +211,12 @@ def judge_snapshot(
         old = dict(zip(snapshot.texts, values, strict=True))
         for kind in comparisons:
             comparisons[kind] = compared_elsewhere(comparisons[kind], point, old.get(kind, 0), found.get(kind, 0))
-    return _judged(snapshot, now, comparisons, same_kernels=of_kernels is Verdict.SAME, cross_toolchain=cross_toolchain)
+    changed = _changed(_facts(snapshot, now))
+    if all(one is not Verdict.WORSE for one, _ in changed):
+        changed += _changed(_other_sectors(snapshot, derived, derive_at))
+    return _judged(
+        snapshot, now, comparisons, changed, same_kernels=of_kernels is Verdict.SAME, cross_toolchain=cross_toolchain
+    )
 
 
 def _outside(points: list[Point], names: set[str], admits: Any, constants: Mapping[str, int]) -> str:
@@ -217,7 +240,13 @@ def _damage(snapshot: Snapshot, here: Sequence[tuple[Point, tuple[int, ...]]], k
 
 
 def _judged(
-    snapshot: Snapshot, now: Recorded, comparisons: dict[str, Comparison], *, same_kernels: bool, cross_toolchain: bool
+    snapshot: Snapshot,
+    now: Recorded,
+    comparisons: dict[str, Comparison],
+    changed: Sequence[tuple[Verdict, str]],
+    *,
+    same_kernels: bool,
+    cross_toolchain: bool,
 ) -> Judgement:
     verdict = worst(one.verdict for one in comparisons.values())
     kind = next(kind for kind, one in comparisons.items() if one.verdict is verdict)
@@ -230,7 +259,7 @@ def _judged(
         tuned = f"the formulas are those of one of {now.choices} configurations, and the snapshot has no most_bytes of all"
         reason = "; ".join([*([] if verdict is Verdict.SAME else [reason]), tuned])
         verdict = worst([verdict, Verdict.UNSURE])
-    if changed := _changed_facts(snapshot, now):
+    if changed:
         reason = "; ".join([*([] if equal_bytes else [reason]), *(why for _, why in changed)])
         verdict = worst([verdict, *(one for one, _ in changed)])
     same = verdict is Verdict.SAME
@@ -257,6 +286,18 @@ def _split(conditions: tuple[str, ...]) -> list[str]:
     return AND.join(conditions).split(AND) if conditions else []
 
 
-def _changed_facts(snapshot: Snapshot, now: Recorded) -> list[tuple[Verdict, str]]:
-    judged = [judge_fact(name, old, now.facts[name]) for name, old in snapshot.facts.items() if old is not None]
+def _facts(snapshot: Snapshot, now: Recorded) -> list[tuple[Verdict, str]]:
+    return [judge_fact(name, old, now.facts[name]) for name, old in snapshot.facts.items() if old is not None]
+
+
+def _other_sectors(snapshot: Snapshot, derived: Derived, derive_at: DeriveAt) -> Iterator[tuple[Verdict, str]]:
+    """Judge the sectors at the points after the first: more are another growth."""
+    constants = constants_of(derived)
+    for (point, _), old in zip(snapshot.values[1:], snapshot.other_sectors, strict=False):
+        there = derive_at(point) if is_elsewhere(point, constants) else derived
+        verdict, reason = judge_fact("sector_bytes", old, sector_bytes_at(there, point), f"{SECTORS} {at_text(point)}")
+        yield Verdict.GROWTH if verdict is Verdict.WORSE else verdict, reason
+
+
+def _changed(judged: Iterable[tuple[Verdict, str]]) -> list[tuple[Verdict, str]]:
     return [one for one in judged if one[0] is not Verdict.SAME]

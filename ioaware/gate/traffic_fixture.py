@@ -308,11 +308,20 @@ def snapshot_arguments(now: Recorded, facts: Collection[str]) -> list[tuple[str,
     for name in FACTS:
         value = now.facts[name]
         if value is not None and (name in facts or (name in ALWAYS and value)):
-            arguments.append((name, f"{value:_}"))
+            arguments.append((name, _sectors(now, value) if name == "sector_bytes" else f"{value:_}"))
         elif name == "most_bytes" and now.choices > 1:
             arguments.append((name, "None"))
     arguments.append(("made_with", _quoted(str(now.header))))
     return arguments
+
+
+def _sectors(now: Recorded, first: int) -> str:
+    """Return the sectors at each point; at the first where others are unknown."""
+    others = [one for one in now.other_sectors if one is not None]
+    written = all(point and None not in values for point, values in now.values)
+    if not written or not others or len(others) < len(now.other_sectors):
+        return f"{first:_}"
+    return f"({', '.join(f'{one:_}' for one in (first, *others))})"
 
 
 def _quoted(text: str) -> str:

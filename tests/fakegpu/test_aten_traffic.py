@@ -36,6 +36,18 @@ def test_the_shape_of_an_operand_is_not_its_elements() -> None:
     assert tensors_read(ATEN.zeros_like.default, (x,), {}) == []
 
 
+def test_a_storage_that_grows_is_copied() -> None:
+    """One that is empty, or large enough, is not."""
+    x, empty = torch.ones(8), torch.empty(0)
+    seen: list[Launch] = []
+    with OperatorRecorder(seen):
+        empty.resize_(8)
+        x.resize_(4).resize_(8)
+        x.resize_(16)
+    moved = [one.requested for one in seen]
+    assert [(one.read_bytes, one.write_bytes) for one in moved if one] == [(32, 32)]
+
+
 def test_attention_that_a_compiler_traces_has_no_cpu_in_its_name() -> None:
     x = torch.ones(1, 1, 16, 16)
     seen: list[Launch] = []

@@ -24,6 +24,11 @@ TUNED = """CONFIGURATIONS = [triton.Config({"BLOCK": 1024, "MORE": 0}), triton.C
 @triton.autotune(CONFIGURATIONS, key=["cols"])
 @triton.jit
 def"""
+BY_COLUMNS = """        if cols % 2 == 1:
+            loaded = tl.load(x + row + col * tl.num_programs(0), col < cols)
+        else:
+            loaded = tl.load(x + row * cols + col, col < cols)
+        value = loaded"""
 HIDDEN = "its gate failed, and pytest does not count it as failed"
 NO_GATE = f"gate_scale.py::test_scale passed without a gate, and {LEDGER} names it"
 FLIPPED = """
@@ -128,6 +133,24 @@ def test_optimised_python_gates_nothing_and_fails(gated: Repository) -> None:  #
     ran = gated.process_pytest("gate_scale.py", "-W", "default", python=("-O",))
     assert ran.code == 1
     assert "python -O removes assertions" in ran.output
+
+
+def test_more_sectors_at_ragged_sizes_alone_are_another_growth(gated: Repository) -> None:  # noqa: F811
+    """At the first point rows are a multiple of 16 elements."""
+    gated.change(gated.kernel, "        value = tl.load(x + row * cols + col, col < cols)", BY_COLUMNS)
+    ran = gated.pytest()
+    assert ran.code == 1
+    assert "GROWTH: scale:scale: the same bytes here, another growth" in ran.output
+    assert "bytes of 32-byte sectors at rows=6151, cols=3079: 115,220,448 -> " in ran.output
+    assert gated.pytest("--traffic=accept").code == 0
+    assert gated.pytest().code == 0
+
+
+def test_a_kernel_that_prints_has_no_exact_bytes(gated: Repository) -> None:  # noqa: F811
+    gated.change(gated.kernel, "        tl.store(", '        tl.device_print("v", value)\n        tl.store(')
+    ran = gated.pytest()
+    assert ran.code == 1
+    assert "a snapshot holds exact ones: device_print at " in ran.output
 
 
 def test_a_copy_by_torch_is_more_traffic(gated: Repository) -> None:  # noqa: F811

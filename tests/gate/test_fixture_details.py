@@ -133,6 +133,21 @@ def test_points_without_a_value_are_left_out_of_a_snapshot() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("others", "second", "written"),
+    [((96,), 8, "(64, 96)"), ((None,), 8, "64"), ((), 8, "64"), ((96,), None, "64")],
+)
+def test_sectors_are_those_of_each_point_that_is_written(
+    others: tuple[int | None, ...], second: int | None, written: str
+) -> None:
+    facts = {**dict.fromkeys(FACTS), "sector_bytes": 64}
+    values = (({"n": 4}, (16,)), ({"n": 5}, (second,)))
+    now: Any = SimpleNamespace(
+        texts={"reads": "n"}, values=values, facts=facts, header="made", where=(), choices=0, other_sectors=others
+    )
+    assert dict(snapshot_arguments(now, ()))["sector_bytes"] == written
+
+
 @pytest.mark.parametrize(("loads", "names", "written"), [(2, (), ["2"]), (0, (), []), (0, ("tma_loads",), ["0"])])
 def test_tma_loads_are_recorded_where_there_are_some(loads: int, names: tuple[str, ...], written: list[str]) -> None:
     facts = {**dict.fromkeys(FACTS, 8), "sector_bytes": None, "most_bytes": None, "tma_loads": loads}

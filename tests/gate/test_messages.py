@@ -71,6 +71,10 @@ MESSAGES: list[tuple[Callable[[], Any], str, str]] = [
     (snapshot(at={}), "`at` of a snapshot is a table of points, not {}", ACCEPT),
     (snapshot(at={"n=1": (1,)}), "the snapshot has (1,) at 'n=1', and 2 formulas", ACCEPT),
     (snapshot(at={"n=1": [1, 2]}), "the snapshot has [1, 2] at 'n=1', and 2 formulas", ACCEPT),
+    (snapshot(sector_bytes=(1, True)), "sector_bytes of a snapshot are whole numbers, not (1, True)", ACCEPT),
+    (snapshot(sector_bytes=()), "sector_bytes of a snapshot is a whole number, not ()", ACCEPT),
+    (
+        snapshot(at={"n=1": (1, 1)}, sector_bytes=(32, 32)), "the snapshot has 2 numbers of sectors and 1 points", ACCEPT),
     (snapshot(at={"n=1": (1, True)}), "the snapshot has (1, True) at 'n=1', which are not whole numbers", ACCEPT),
     (snapshot(at={"n": (1, 2)}), "'n' is no point of a snapshot", ACCEPT),
     (snapshot(at={3: (1, 2)}), "3 is no point of a snapshot", ACCEPT),

@@ -117,7 +117,7 @@ def test_a_missing_snapshot_fails_and_create_writes_it(repository: Repository) -
             "rows=4096, cols=2048": (33_554_432, 16_777_216),
             "rows=6151, cols=3079": (75_755_716, 37_877_858),
         },
-        sector_bytes=50_331_648,
+        sector_bytes=(50_331_648, 115_220_448),
         made_with="'''
         + repository.test.read_text().rpartition('made_with="')[2]
     )

@@ -310,7 +310,15 @@ def _reduce(walk: Interpreter, operation: Operation) -> None:
 
 
 def _nothing(walk: Interpreter, operation: Operation) -> None:
-    """Ignore printing, assertions, barriers and hints."""
+    """Ignore assertions, barriers and hints."""
+
+
+def _print(walk: Interpreter, operation: Operation) -> None:
+    """Note that printing writes to a buffer in memory."""
+    if not walk.record.unreachable:
+        walk.record.note(
+            f"device_print at {walk.where(operation)} writes to a buffer, and its bytes are not counted: not exact"
+        )
 
 
 def _poison(walk: Interpreter, operation: Operation) -> None:
@@ -350,7 +358,7 @@ HANDLERS: Mapping[str, Handler] = {
     "tt.mulhiui": _high_product,
     "tt.ptr_to_int": _address,
     "tt.reduce": _reduce,
-    "tt.print": _nothing,
+    "tt.print": _print,
     "tt.assert": _nothing,
     "gpu.barrier": _nothing,
     "ttg.barrier": _nothing,

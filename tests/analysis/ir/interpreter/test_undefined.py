@@ -35,6 +35,14 @@ def early_return(x, out, n, tiles, B: tl.constexpr):
     tl.store(out + row * B + at, tl.load(x + row * B + at), mask=at < n)
 
 
+@triton.jit
+def prints(x, n, PRINT: tl.constexpr):
+    at = tl.program_id(0)
+    if at >= n * (1 - PRINT):
+        tl.device_print("x", tl.load(x + at))
+    tl.store(x + at, 0.0)
+
+
 def test_the_index_after_its_loop_is_undefined() -> None:
     """Python leaves the last index in it.
 
@@ -44,6 +52,14 @@ def test_the_index_after_its_loop_is_undefined() -> None:
     assert not derived.exact
     assert any("undefined in the compiled kernel" in note for note in derived.notes)
     assert derived.read_bytes.evaluate({"n": 64, "tiles": 4}) == 4 * 64  # the loop itself is known
+
+
+def test_what_a_kernel_prints_is_not_counted() -> None:
+    """A branch that never runs prints nothing."""
+    derived = {n: Launched(prints, [Tensor(N), N], [N], [], {"PRINT": n}).derive() for n in (0, 1)}
+    assert not derived[1].exact
+    assert any("device_print at" in note for note in derived[1].notes)
+    assert derived[0].exact
 
 
 def test_a_branch_without_a_value_gives_way_to_the_other() -> None:
