@@ -1,4 +1,4 @@
-"""Read JSON of records strictly.
+"""Read JSON of records strictly, and TOML.
 
 The size is bounded, no key stands twice, and every number is finite and in range.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -36,6 +37,19 @@ def loads(text: str | bytes) -> Any:
     if _SURROGATE.search(text):
         _check_characters(document)
     return document
+
+
+def load_toml(text: str) -> dict[str, Any]:
+    """Parse a TOML document.
+
+    Raises `ValueError` for anything else. It raises `RecursionError` for tables nested too deeply.
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError as error:  # Python's, which names its own settings as the remedy
+        raise ValueError("a number has too many digits") from error
 
 
 def dumps(document: Any) -> str:
@@ -88,6 +102,21 @@ def unknown_fields(data: Any, known: Any, path: str = "") -> Iterator[str]:
             yield from unknown_fields(item, same, path)
 
 
+def is_there(path: Path) -> bool:
+    """Return whether a file exists.
+
+    Raises `DataError` where the system does not say, as in a directory without permission.
+    """
+    try:
+        return path.exists()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> DataError:
+    return DataError(f"{path}: cannot be read ({error.strerror})", "Check the path and its permissions.")
+
+
 def read_lines(path: Path, max_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Yield number and content of every line that is not blank.
 
@@ -99,7 +128,7 @@ def read_lines(path: Path, max_bytes: int) -> Iterator[tuple[int, bytes]]:
         with path.open("rb") as file:
             content = file.read(max_bytes + 1)
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror})", "Check the path and its permissions.") from error
+        raise _unreadable(path, error) from error
     if len(content) > max_bytes:
         raise DataError(
             f"{path}: more than the {max_bytes} bytes that this reader accepts", "Name another file, or split this one."

@@ -92,6 +92,7 @@ def test_a_preset_by_name() -> None:
         ('preset = "H200"\n[levels.l2]\ncapacity_bytes = 60', "levels.l2.capacity_bytes is 60"),
         ('preset = "H200"\n[levels.shared]\ncapacity_bytes = 228', "levels.shared.capacity_bytes is 228"),
         ('preset = "H200"\n[levels.registers]\ncapacity_bytes = 1', "levels.registers.capacity_bytes is 1"),
+        ('preset = "H200"\n[peaks.float16]\nflops_per_s = 9e14\nsource = inf', "peaks.float16.source is missing or no text"),
         ('preset = "H200"\n[peaks.float16]\nflops_per_s = 989', "peaks.float16.flops_per_s is 989"),
         ('preset = "H200"\n[peaks.float32]\nflops_per_s = 9e15', "peaks.float32.flops_per_s is 9e"),
         ('preset = "H200"\n[link]\nreached_bytes_per_s = 384', "link.reached_bytes_per_s is 384"),

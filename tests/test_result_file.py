@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from ioaware import result_file
+from ioaware.cli.main import run
+from ioaware.cli.options import Settings
 from ioaware.errors import DataError, MachineError, WriteError
 from ioaware.result import Check, Launch, Result, Timing, Traffic
 from ioaware.result_file import decode, encode, read_jsonl, write_jsonl
@@ -215,6 +217,15 @@ def test_an_endless_device_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none.jsonl: cannot be read \(No such file"):
         list(read_jsonl(tmp_path / "none.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "command", ["compare {0} {0}", "diff {0} {0}", "accuracy --predictions {0}", "history {0} -o page.html"]
+)
+def test_a_path_that_the_system_refuses_is_no_bug(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a name that is too long, or a directory without permission."""
+    assert run(command.format("n" * 300 + ".json").split(), Settings()) == 6
+    assert "cannot be read (File name too long)" in capsys.readouterr().err
 
 
 def test_reading_without_msgspec_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

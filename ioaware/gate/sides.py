@@ -72,7 +72,7 @@ def read_row(path: Path) -> Row:
 
     Raises `BaselineError` or `DataError`.
     """
-    if not path.exists():
+    if not strict_json.is_there(path):
         raise BaselineError(f"there is no file {path}", REMEDY)
     try:
         with path.open("rb") as file:

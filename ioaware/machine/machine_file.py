@@ -22,13 +22,13 @@ source = "copies of 1 GiB both ways, 2026-11-22"
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, cast
 
+from ioaware import strict_json
 from ioaware.errors import DataError, UsageError
 from ioaware.machine.file_checks import check_machine
 from ioaware.machine.model import L2Model, Level, Link, Machine, Peak, Rate
@@ -85,8 +85,8 @@ def read_machine(text: str, where: str) -> Machine:
     Raises `DataError` naming `where` and the key.
     """
     try:
-        data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # ValueError also for integers of more digits than Python reads
+        data = strict_json.load_toml(text)
+    except (ValueError, RecursionError) as error:
         raise DataError(
             f"machine file {where} is not TOML: {error}", "Correct it there; ioaware calibrate writes such a file."
         ) from error
@@ -162,7 +162,7 @@ def _peaks(table: object, where: str) -> dict[str, Peak]:
             raise DataError(f"machine file {where}: peaks.{dtype} is not a table", f"Write [peaks.{dtype}].")
         values = cast("Mapping[str, Any]", given)
         _known(values, PEAK_KEYS, where, place)
-        found[dtype] = Peak(_number(values, "flops_per_s", where, place, least=1), str(values.get("source", where)))
+        found[dtype] = Peak(_number(values, "flops_per_s", where, place, least=1), _source(values, where, place))
     return found
 
 

@@ -162,7 +162,7 @@ def read_lines(path: Path, kind: type[Line]) -> list[Line]:
     """
     return (
         [_line(line, f"{path}:{number}", kind) for number, line in strict_json.read_lines(path, MAX_BYTES)]
-        if path.exists()
+        if strict_json.is_there(path)
         else []
     )
 

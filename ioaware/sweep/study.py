@@ -8,13 +8,13 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
+from ioaware import strict_json
 from ioaware.errors import UsageError
 from ioaware.machine.presets import find_machine
 from ioaware.result import Params, ParamValue, Source
@@ -72,8 +72,8 @@ def parse_study(text: str, *, name: str, where: str) -> Study:
     the file, the table and the key.
     """
     try:
-        data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # a number of more than 4,300 digits is a ValueError
+        data = strict_json.load_toml(text)
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{where}: not TOML ({str(error)[:200]})", "Correct it there.") from error
     _known_keys(data, _STUDY_KEYS, where)
     title = data.get("title", name)

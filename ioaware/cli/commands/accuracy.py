@@ -9,6 +9,7 @@ import click
 from ioaware.cli.options import json_option, output_option, verb, writable
 from ioaware.cli.output import emit, progress
 from ioaware.errors import UsageError
+from ioaware.strict_json import is_there
 
 
 @verb
@@ -63,7 +64,7 @@ def accuracy(
         predict = predict_call if steady else files.predict_point
         files.predict_missing(asked, find_machine_or_file("H200"), predictions, progress, predict)
         return
-    if predictions is not None and not missing and not predictions.exists():
+    if predictions is not None and not missing and not is_there(predictions):
         raise UsageError(f"there is no file {predictions}", "Make it: ioaware accuracy --predict --predictions FILE.")
     path = predictions or files.PREDICTIONS
     points = [one for one in files.measured_points() if only in one.target]

@@ -9,6 +9,7 @@ import click
 from ioaware.cli.options import output_option, verb
 from ioaware.cli.output import progress
 from ioaware.errors import UsageError
+from ioaware.strict_json import is_there
 
 
 @verb
@@ -27,7 +28,7 @@ def export(path: Path, format_: str | None, output: Path) -> None:
     from ioaware.sweep.export import export as write
     from ioaware.sweep.store import Store
 
-    if output.exists() and path.exists() and output.samefile(path):
+    if is_there(output) and is_there(path) and output.samefile(path):
         raise UsageError(f"-o {output} is the store itself", "Name another file: the records would replace the store.")
     with Store(path, readonly=True) as store:
         results = store.results()

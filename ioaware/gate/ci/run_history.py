@@ -12,6 +12,7 @@ from ioaware.errors import UsageError
 from ioaware.gate.ci.results_file import read_results
 from ioaware.report.pages.history_page import HistoryLine, RunLabel
 from ioaware.result import Result
+from ioaware.strict_json import is_there
 
 Key = tuple[str, str, str]
 GATE = "requested, gate"
@@ -56,7 +57,7 @@ def history_lines(runs: Sequence[StoredRun]) -> list[HistoryLine]:
 
 
 def _read(path: Path) -> StoredRun:
-    if not path.is_file():
+    if not is_there(path) or not path.is_file():
         raise UsageError(f"there is no file {path}", "Name results of pytest --traffic-results, stores, or JSONL of export.")
     return _of_gate(path) if path.suffix == ".json" else _of_results(path)
 

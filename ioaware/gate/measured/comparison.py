@@ -15,6 +15,7 @@ from ioaware.gate.measured.measured_row import Compared, compare_rows, time_inte
 from ioaware.gate.measured.process_spread import least_change
 from ioaware.gate.verdict import BaselineError, Verdict, worst
 from ioaware.result import Result
+from ioaware.strict_json import is_there
 
 FALSE_ALARMS = 0.01
 """Chance that a run without any change raises an alarm about time.
@@ -59,7 +60,7 @@ def measured_results(path: Path) -> list[Result]:
 
     Raises `BaselineError` where there are none.
     """
-    if not path.exists():
+    if not is_there(path):
         raise BaselineError(f"there is no file {path}", "Measure it: ioaware sweep STUDY --store FILE.")
     if path.suffix == ".json":
         from ioaware.gate.measured.json_results import json_results

@@ -5,11 +5,11 @@ It has the GPU that kernels are compiled for, and the share of kernels that test
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from ioaware import strict_json
 from ioaware.errors import DataError
 
 PROJECT = "pyproject.toml"
@@ -63,7 +63,7 @@ def project_table(root: Path) -> dict[str, Any]:
             content = file.read(LARGEST_BYTES + 1)
         if len(content) > LARGEST_BYTES:
             raise ValueError(f"more than {LARGEST_BYTES} bytes")
-        return tomllib.loads(content.decode())
+        return strict_json.load_toml(content.decode())
     except FileNotFoundError:
         return {}
     except OSError as error:

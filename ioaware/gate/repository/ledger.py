@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import ast
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from ioaware import strict_json
 from ioaware._atomic_file import atomic_write
 from ioaware.errors import DataError
 
@@ -104,7 +104,7 @@ def ledger_of(text: str) -> Ledger:
 
     Raises `ValueError` for anything that `write_ledger` would not write.
     """
-    data = tomllib.loads(text)
+    data = strict_json.load_toml(text)
     if type(data.get("schema")) is not int or data["schema"] != SCHEMA:
         raise ValueError(f"schema {data.get('schema')!r}, this version reads schema {SCHEMA}")
     if unknown := data.keys() - {"schema", "kernels", "count"}:
