@@ -33,7 +33,7 @@ class Shown:
 
 def figures_of(found: Findings) -> Iterator[Shown]:
     """Yield the figures that the findings support, in reading order."""
-    simulate = f"ioaware simulate {found.words}"
+    simulate = f"ioaware {'report' if found.torch_alone else 'simulate'} {found.words}"
     if not found.torch_alone and any(bar.value or bar.interval for bar in side_by_side(found).bars):
         yield Shown(side_by_side(found), simulate)
     grown = over_parameters(found)

@@ -27,7 +27,7 @@ from ioaware.machine import PRESETS
 from ioaware.machine.time_bound import fastest_hbm
 from ioaware.report.inline_text import digest
 from ioaware.report.pages.document import PAGE, render, write_document
-from ioaware.report.pages.figure_set import launches, side_by_side
+from ioaware.report.pages.figure_set import figures_of, launches, side_by_side
 from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.formula_rows import FormulaTable, formula_row, formula_tables
 from ioaware.report.pages.over import Span, curve
@@ -255,6 +255,9 @@ def test_a_model_of_torch_operators_alone_has_a_page(tmp_path: Path) -> None:
     page = render(target_page(found))
     assert found.launch_bounds[0].arithmetic_ns == pytest.approx(2 * 64 * 32 * 32 / 989e3, rel=1e-6)
     assert "No Triton kernel runs. 1 operator of torch moves at least" in page
+    two = replace(found.derived, launches=found.derived.launches * 2)
+    (drawn,) = figures_of(replace(found, source=replace(found.source, result=two)))
+    assert drawn.command == f"ioaware report {found.words}"  # simulate refuses it
     assert "one launch after the other, torch" in page.split('id="time"')[1].split("</section>")[0]
     assert not [name for name in ("bytes", "formulas", "source") if f'id="{name}"' in page]
 
