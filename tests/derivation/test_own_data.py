@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
+import triton
+import triton.language as tl
 
 from ioaware.derivation.derive import derive
 from ioaware.targets.target import load_target
@@ -10,6 +13,19 @@ from ioaware.tracing.trace import trace
 from tests.support.targets import ragged_kernels, sparse_kernels
 
 TARGETS = {name: (module, count) for module in (sparse_kernels, ragged_kernels) for name, count in module.COUNTS.items()}
+
+
+@triton.jit
+def ladder_kernel(x, out, n, STEPS: tl.constexpr, B: tl.constexpr):
+    program, i = tl.program_id(0), tl.arange(0, B)
+    place = program
+    for k in tl.static_range(STEPS):
+        place = tl.where(place >= n // (k + 2), place - n // (k + 2), place + 3 * k)
+    tl.store(out + program * B + i, tl.load(x + place * B + i, mask=place * B + i < n))
+
+
+def ladder(n: int = 1500) -> None:
+    ladder_kernel[(8,)](torch.ones(n, device="cuda"), torch.ones(1024, device="cuda"), n, STEPS=14, B=8)
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -30,3 +46,14 @@ def test_an_unrolled_search_has_a_short_formula() -> None:
     target = load_target(sparse_kernels.searched)
     derived = derive(target, target.resolve({}), machine_code=False)
     assert len(str(derived.requested.read_formula)) < 2000
+
+
+def test_a_long_expression_of_sizes_is_counted_by_execution() -> None:
+    """Each of 14 steps doubles the expression of a row, by no data."""
+    target = load_target(ladder)
+    derived, place = derive(target, target.resolve({}), machine_code=False), list(range(8))
+    for k in range(14):
+        place = [at - 1500 // (k + 2) if at >= 1500 // (k + 2) else at + 3 * k for at in place]
+    assert derived.exact
+    assert derived.requested.read_bytes == 4 * sum(max(0, min(8, 1500 - 8 * at)) for at in place) > 0
+    assert any("by executing the kernel's integers" in note for note in derived.launches[-1].notes)

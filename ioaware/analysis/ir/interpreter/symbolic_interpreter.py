@@ -24,9 +24,9 @@ from ioaware.errors import UsageError
 
 NARROW = ("i8", "i16", "i32", "u8", "u16", "u32")
 """Integers of a kernel that can wrap around; 64 bits hold any address."""
-TOO_LONG = "it is a long expression of loaded values"
-LONGEST_OF_DATA = 3000
-"""Most characters of an expression of loaded values.
+TOO_LONG = "it is a long expression"
+LONGEST, LONGEST_OF_DATA = 30_000, 3000
+"""Most characters of an expression, and of one of loaded values.
 
 Steps of an unrolled search double theirs.
 """
@@ -246,10 +246,12 @@ class Interpreter:
             self._shorten(operation, result)
 
     def _shorten(self, operation: Operation, result: str) -> None:
-        """Give a long expression of loaded values a name of its own."""
+        """Give a long expression a name of its own."""
         value = self.values.get(result)
         number = None if value is None else value.number
-        if value is None or number is None or len(number.key) <= LONGEST_OF_DATA or not any("@" in key for key in number.free):
+        if value is None or number is None or len(number.key) <= LONGEST_OF_DATA:
+            return
+        if len(number.key) <= LONGEST and not any("@" in key for key in number.free):
             return
         single = replace(operation, results=[result])
         named = self.unknown(single, value.type, TOO_LONG, [value])
