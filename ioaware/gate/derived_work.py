@@ -73,13 +73,16 @@ def operator_formulas_of(derived: Derived) -> dict[str, Any]:
 def conditions_of(derived: Derived) -> tuple[str, ...]:
     """Return the conditions under which the formulas hold, as text.
 
-    They are of sizes, of addresses where host code asks for one, and of threads where it starts one.
+    They are of sizes, of addresses where host code asks for one, of threads where it starts one, and of the text of sizes.
     """
     from ioaware.capture.interceptor import ALIGNED
+    from ioaware.symints.symbols import AS_TEXT
     from ioaware.targets.other_threads import UNSEEN
 
     assumed = [text for text in (ALIGNED, UNSEEN) if any(note.startswith(text) for note in derived.notes)]
-    return (*map(str, derived.validity.conditions if derived.validity else ()), *assumed)
+    texts = [note.partition(f" {AS_TEXT} ") for note in derived.notes]
+    of_text = dict.fromkeys(f"the text of {names} decides nothing" for names, found, _ in texts if found)
+    return (*map(str, derived.validity.conditions if derived.validity else ()), *assumed, *of_text)
 
 
 def admission_of(derived: Derived) -> Callable[[Point], bool]:

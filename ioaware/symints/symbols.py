@@ -29,6 +29,9 @@ from ioaware.symints.powers_of_two import recognise_powers_of_two, variable_powe
 from ioaware.symints.to_sympy import OpaqueExpressionError, plain
 from ioaware.symints.without_dynamo import NamedSource, light_shape_env
 
+AS_TEXT = "is text at"
+"""What a note says of sizes that host code writes as text, after their names."""
+
 _sympy: Any = sympy
 
 
@@ -190,7 +193,7 @@ class Symbols:
         if outcome.free_symbols:
             raise reads_data_error()
         if expr.free_symbols:
-            self._check_by_running(expr, f"is text at {where}")
+            self._check_by_running(expr, f"{AS_TEXT} {where}")
         return format(_python(outcome), form)
 
     def _check_by_running(self, expr: Any, use: str) -> None:

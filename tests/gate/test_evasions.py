@@ -237,6 +237,16 @@ def test_a_budget_of_torch_operators(gated: Repository) -> None:  # noqa: F811
     assert "WORSE: scale:scale is not within max_torch_bytes" in ran.output
 
 
+def test_a_branch_on_the_text_of_a_size(gated: Repository) -> None:  # noqa: F811
+    """Its digits: no condition on the size itself says when they are five."""
+    gated.change(gated.kernel, "    out = torch", "    if len(str(x.shape[0])) > 4:\n        x = x.clone()\n    out = torch")
+    ran = gated.pytest()
+    assert ran.code == 1
+    assert "the formulas now hold only where the text of rows decides nothing" in ran.output
+    assert gated.pytest("--traffic=accept").code == 0
+    assert gated.pytest().code == 0
+
+
 def test_a_branch_at_other_sizes_is_not_the_same(gated: Repository) -> None:  # noqa: F811
     gated.change(gated.kernel, "    out = torch.empty_like(x)", BRANCH)
     ran = gated.pytest()
