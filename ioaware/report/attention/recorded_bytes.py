@@ -10,7 +10,7 @@ Each is given at the place where its prediction is made.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ioaware.cases import CASES
@@ -23,6 +23,7 @@ from ioaware.report.pages.known_hbm import bounds_alone
 from ioaware.result import BYTES_HOLD, Launch, Result
 from ioaware.simulation.accuracy import Accuracy, Prediction, point_key
 from ioaware.simulation.accuracy_record.counter_comparison import compare
+from ioaware.simulation.accuracy_record.l1_reuse import L1Answer, read_l1_answers
 from ioaware.simulation.accuracy_record.steady_state import call_as_launch, is_steady
 
 Kind = Literal["requested", "requested, third-party", "HBM", "HBM, third-party", "HBM, steady state"]
@@ -33,7 +34,8 @@ class Records:
     """Records that ship with the package.
 
     `own` has derivations of points without a closed form, too. `steady` are calls in steady state, `steady_predictions` theirs.
-    `others` are points of the papers' tables, of orders, fused kernels and shared memory.
+    `others` are points of the papers' tables, of orders, fused kernels and shared memory. `l1` says by point whose loads hit in
+    the L1.
     """
 
     own: Sequence[Result]
@@ -45,6 +47,7 @@ class Records:
     steady_predictions: Sequence[Prediction] = ()
     others: Sequence[Result] = ()
     held_out: Collection[str] = frozenset()
+    l1: Mapping[str, L1Answer] = field(default_factory=dict[str, L1Answer])
 
     @property
     def measured(self) -> list[Result]:
@@ -57,7 +60,7 @@ class Records:
 
         They are those that `ioaware accuracy` prints.
         """
-        return compare(self.measured, self.predictions, self.held_out, self.steady_predictions)
+        return compare(self.measured, self.predictions, self.held_out, self.steady_predictions, self.l1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ def shipped() -> Records:
         steady_predictions=files.read_predictions(files.STEADY),
         others=files.measured_points(patterns=files.OTHERS),
         held_out=files.held_out_points(),
+        l1=read_l1_answers(),
     )
 
 

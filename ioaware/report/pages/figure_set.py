@@ -33,18 +33,18 @@ class Shown:
 
 def figures_of(found: Findings) -> Iterator[Shown]:
     """Yield the figures that the findings support, in reading order."""
-    simulate = f"ioaware {'report' if found.torch_alone else 'simulate'} {found.words}"
+    report = f"ioaware report {found.words}"
     if not found.torch_alone and any(bar.value or bar.interval for bar in side_by_side(found).bars):
-        yield Shown(side_by_side(found), simulate)
+        yield Shown(side_by_side(found), report)
     grown = over_parameters(found)
     if grown is not None:
         ranges = " ".join(f"--over {one.span}" for one in found.curves)
-        yield Shown(grown, f"ioaware report {found.words} {ranges}")
+        yield Shown(grown, f"{report} {ranges}")
     roof = roofline(found)
     if roof is not None:
-        yield Shown(roof, simulate)
+        yield Shown(roof, report)
     if len(found.derived.launches) > 1:
-        yield Shown(launches(found), simulate)
+        yield Shown(launches(found), report)
 
 
 def side_by_side(found: Findings) -> BarFigure:

@@ -14,8 +14,8 @@ import pytest
 from ioaware.report.attention.agreement_figure import agreement_figure
 from ioaware.report.attention.recorded_bytes import Records, compared, shipped, totals, unpredicted
 from ioaware.report.attention.three_numbers import agreement, three_numbers
-from ioaware.simulation.accuracy_record.counter_comparison import compare
-from ioaware.simulation.predictions import RECORDED, held_out_points, measured_points
+from ioaware.simulation.accuracy_record.recorded_accuracy import recorded_accuracy
+from ioaware.simulation.predictions import RECORDED, measured_points
 from tests.support import ROOT
 
 
@@ -46,7 +46,7 @@ def test_a_sector_more_is_noticed(records: Records) -> None:
 
 
 def test_the_numbers_of_the_page_are_those_of_the_command(records: Records) -> None:
-    found = compare(measured_points(), records.predictions, held_out_points(), records.steady_predictions)
+    found = replace(recorded_accuracy(measured_points()), again=())
     assert found.rows == records.accuracy().rows
     assert agreement(records).hbm in found.rows
 

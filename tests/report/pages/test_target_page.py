@@ -257,7 +257,7 @@ def test_a_model_of_torch_operators_alone_has_a_page(tmp_path: Path) -> None:
     assert "No Triton kernel runs. 1 operator of torch moves at least" in page
     two = replace(found.derived, launches=found.derived.launches * 2)
     (drawn,) = figures_of(replace(found, source=replace(found.source, result=two)))
-    assert drawn.command == f"ioaware report {found.words}"  # simulate refuses it
+    assert drawn.command == f"ioaware report {found.words}"
     assert "one launch after the other, torch" in page.split('id="time"')[1].split("</section>")[0]
     assert not [name for name in ("bytes", "formulas", "source") if f'id="{name}"' in page]
 
