@@ -36,12 +36,14 @@ class NarrowStore:
 
     The requests say how often its instructions request each sector of a whole tile.
 
-    `aligned`: where the rows of the tile begin at a sector. `unaligned`: at the worst other place.
+    `aligned`: where the rows of the tile begin at a sector. `unaligned`: at the worst other place. `by_start`: at each place
+    within a sector, evenly spread.
     """
 
     line: str
     aligned: float
     unaligned: float
+    by_start: tuple[float, ...]
 
 
 def narrow_stores(ttgir: str, ptx: str) -> tuple[NarrowStore, ...]:
@@ -86,11 +88,11 @@ def _tma_stores(ttgir: str) -> Iterator[NarrowStore]:
         if row_bytes > TMA_ROW_BYTES:
             boxes = row_bytes // TMA_ROW_BYTES
             unaligned = boxes * (TMA_ROW_BYTES // SECTOR_BYTES + 1) / (row_bytes // SECTOR_BYTES + 1)
-            yield NarrowStore(source_line(frames(match["loc"], known)), 1, unaligned)
+            yield NarrowStore(source_line(frames(match["loc"], known)), 1, unaligned, (1, unaligned))
 
 
-def _repetitions(store: Access, factors: frozenset[int]) -> tuple[float, float]:
-    """Return the requests of a sector for aligned rows, and the most at any place.
+def _repetitions(store: Access, factors: frozenset[int]) -> tuple[float, float, tuple[float, ...]]:
+    """Return the requests of a sector for aligned rows, the most, and at each place.
 
     Aligned rows begin at a sector. The places are those that the compiler allows. With a constant stride that is no multiple of
     a sector no rows are aligned.
@@ -99,11 +101,12 @@ def _repetitions(store: Access, factors: frozenset[int]) -> tuple[float, float]:
     """
     strides = [one for one in factors if one % store.vector == 0 and one * store.element_bytes % SECTOR_BYTES]
     is_wide = store.vector * store.element_bytes == WIDEST_BYTES and not strides
-    step = store.element_bytes * (16 if is_wide else store.vector)
-    times = [_repetition(store, start) for start in range(0, SECTOR_BYTES, step)]
+    times = [_repetition(store, start) for start in range(0, SECTOR_BYTES, store.element_bytes * store.vector)]
+    places = times[:1] if is_wide and store.element_bytes * 16 >= SECTOR_BYTES else times
     adjacent = [_repetition(store, 0, stride) for stride in strides if stride <= store.shape[_fastest(store)]]
-    most = max([*times, *adjacent])
-    return (most if strides else times[0]), most
+    most = max([*places, *adjacent])
+    rows = prod(store.shape) // store.shape[_fastest(store)]
+    return (most if strides else times[0]), most, (most,) if strides and rows > 1 else tuple(times)
 
 
 def _repetition(store: Access, start: int, stride: int | None = None) -> float:

@@ -119,7 +119,10 @@ class MachineCode:
                     [*copies],
                     str(cubin),
                 ]:
-                    stores = tuple(NarrowStore(*store) for store in cast(Any, narrow))
+                    stores = tuple(
+                        NarrowStore(line, aligned, unaligned, tuple(by_start))
+                        for line, aligned, unaligned, by_start in cast(Any, narrow)
+                    )
                     known = None if loads is None else tuple(CompiledLoad(*load) for load in cast(Any, loads))
                     wide = tuple(WideCopy(*copy) for copy in cast(Any, copies))
                     code = zlib.decompress(b64decode(cubin))
@@ -153,7 +156,7 @@ class _Lowering:
 
         Why the IR is part of it: Triton's source hash does not cover everything that the IR depends on.
         """
-        return disk_cache.cache_key(("machine code", *self.key, text))
+        return disk_cache.cache_key(("machine code, stores by start", *self.key, text))
 
     def prepared(self) -> Callable[[], Resources]:
         """Run the Python part of the compilation now, and return the rest for a thread.

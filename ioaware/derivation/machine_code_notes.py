@@ -28,23 +28,6 @@ def machine_code_notes(used: Resources, traffic: KernelTraffic | None, values: M
     yield from sentences(_copy_caveat(access, times) for access, times in _refetched(used, traffic))
 
 
-def shared_sector_bytes(used: Resources, traffic: KernelTraffic, values: Mapping[str, int]) -> int:
-    """Return the most bytes that a counter sees of stores beyond the sectors.
-
-    The formulas count each sector of a store once. Its instructions may share sectors, and the L1 merges none to all of their
-    requests, as their times decide.
-    """
-    total = 0.0
-    for access, times in _repeated(used, traffic, values):
-        known = access.sectors if access.sectors_exact else None
-        try:
-            sectors = cast(int, (known or access.elements).evaluate(values))  # else each element in a sector of its own
-        except (OutsideFormulaError, KeyError, ValueError):
-            continue
-        total += (times - 1) * sectors * SECTOR_BYTES
-    return round(total)
-
-
 def refetched_bytes(used: Resources, traffic: KernelTraffic, values: Mapping[str, int]) -> int:
     """Return the bytes that copies past the L1 fetch again.
 

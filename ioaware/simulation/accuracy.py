@@ -60,6 +60,8 @@ class PredictedLaunch:
 
     None where that was not predicted.
     """
+    least_requested_write_bytes: int | None = None
+    """Requested writes where it merges all of them; None where no range was predicted."""
 
 
 @dataclass(frozen=True, slots=True)

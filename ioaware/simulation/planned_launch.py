@@ -18,7 +18,7 @@ from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, Tensor
 from ioaware.compilation.resource_usage import Resources
 from ioaware.compilation.triton_ir import first_ir, integer_at
 from ioaware.derivation.derive import Derivation
-from ioaware.derivation.machine_code_notes import refetched_bytes, shared_sector_bytes
+from ioaware.derivation.machine_code_notes import refetched_bytes
 from ioaware.machine import Machine
 from ioaware.machine.occupancy import Occupancy, l1_bytes, occupancy
 from ioaware.result import Launch, Traffic
@@ -28,6 +28,7 @@ from ioaware.simulation.instruction_bound import next_oldest_rate
 from ioaware.simulation.l1.l1_loads import loads_by_l1
 from ioaware.simulation.l1.l1_replay import L1Reads, l1_reads
 from ioaware.simulation.l1.l1_shape import L1Shape
+from ioaware.simulation.l1.shared_sectors import SharedSectors, shared_sectors
 from ioaware.simulation.launch_replay import Replay, replay
 from ioaware.simulation.schedule import AgedSm
 from ioaware.simulation.sequence import LaunchPlan
@@ -54,11 +55,8 @@ class PlannedLaunch:
     """Of each tensor argument's allocation."""
     known: Traffic | None
     """Bytes that the launch requests, where host code built the data."""
-    shared_sector_bytes: int
-    """Most bytes that stores request beyond their sectors.
-
-    Their instructions share sectors.
-    """
+    shared: SharedSectors
+    """Bytes that stores request beyond their sectors: their instructions share them."""
     refetched_bytes: int
     """Bytes that copies past the L1 fetch again."""
 
@@ -119,7 +117,7 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
                 shape_of_l1=shape,
                 storage_bytes={name: sizes[number] for name, number in storage.items()},
                 known=launch.requested if contents.elements else None,
-                shared_sector_bytes=shared_sector_bytes(used, kernel, derived.values) if used else 0,
+                shared=shared_sectors(used, kernel, touches, derived) if used else SharedSectors(),
                 refetched_bytes=refetched_bytes(used, kernel, derived.values) if used else 0,
             )
         )

@@ -107,6 +107,7 @@ def _launch(launch: Launch, how: LaunchSimulation, capacity_bytes: int) -> Predi
         fills_l2=reads + writes + how.left_dirty_bytes > capacity_bytes,
         l1_served_bytes=how.l1.served_bytes if how.l1 else None,
         most_requested_write_bytes=None if written is None else written + how.unknown_write_bytes,
+        least_requested_write_bytes=None if written is None else written - how.unmerged_bytes,
     )
 
 

@@ -57,8 +57,11 @@ def simulated_result(
 def _behind_l1(requested: Traffic | None, simulation: LaunchSimulation) -> Traffic | None:
     """Return the requests of a launch that go to the L2.
 
-    They are the loads that the L1 does not serve, and the sectors that copies past it fetch again.
+    They are the loads that the L1 does not serve, and the sectors that copies past it fetch again. Stores whose instructions
+    share sectors request some of them again.
     """
+    if requested is not None and requested.write_sector_bytes is not None:
+        requested = replace(requested, write_sector_bytes=requested.write_sector_bytes + simulation.unmerged_bytes)
     if requested is None or simulation.requested_read_bytes is None:
         return requested
     return replace(requested, read_sector_bytes=simulation.requested_read_bytes + simulation.refetched_bytes)
@@ -69,6 +72,9 @@ def _total(derived: Derived, launches: Sequence[Launch], simulations: Sequence[L
     total = derived.requested
     for one in simulations:
         total = _with_spills(total, one.spills)
+    if total is not None and total.write_sector_bytes is not None:
+        unmerged = sum(one.unmerged_bytes for one in simulations)
+        total = replace(total, write_sector_bytes=total.write_sector_bytes + unmerged)
     parts = [one.requested and one.requested.read_sector_bytes for one in launches if one.origin == "triton"]
     known = [one for one in parts if one is not None]
     return total and replace(total, read_sector_bytes=sum(known) if len(known) == len(parts) else None)

@@ -103,10 +103,12 @@ class LaunchSimulation:
     spills: SpilledBytes | None = None
     """None where no registers are spilled, or the machine code cannot be read."""
     shared_sector_bytes: int = 0
-    """Most requested bytes of stores beyond those predicted.
+    """Most requested bytes of stores beyond each sector once.
 
     Instructions that share sectors request each of them. How many of these requests the L1 merges depends on time.
     """
+    unmerged_bytes: int = 0
+    """Those of them that are expected: the L1 merges the others."""
     requested_read_bytes: int | None = None
     """Sectors of loads behind the L1, without those fetched again.
 
@@ -118,7 +120,7 @@ class LaunchSimulation:
     @property
     def unknown_write_bytes(self) -> int:
         """Most requested writes beyond those that are predicted."""
-        return self.shared_sector_bytes + (self.spills.unknown_bytes if self.spills else 0)
+        return self.shared_sector_bytes - self.unmerged_bytes + (self.spills.unknown_bytes if self.spills else 0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -155,6 +157,7 @@ class LaunchSimulation:
             **({"executed_on_data": True} if self.executed else {}),
             **({"spilled_registers": asdict(self.spills)} if self.spills else {}),
             **({"shared_sector_bytes": self.shared_sector_bytes} if self.shared_sector_bytes else {}),
+            **({"unmerged_bytes": self.unmerged_bytes} if self.unmerged_bytes else {}),
             **({"refetched_bytes": self.refetched_bytes} if self.refetched_bytes else {}),
             "tensors": tensors,
         }

@@ -15,6 +15,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from ioaware.derivation.derive import derive
 from ioaware.machine import find_machine
+from ioaware.simulation.l1.shared_sectors import OF_NEIGHBOURS
 from ioaware.simulation.simulate import simulate
 from ioaware.targets.target import load_target
 
@@ -51,14 +52,26 @@ def test_stores_that_share_sectors_get_a_note(cols: int, dtype: str, times: str)
     assert all(note.endswith(f"a counter sees up to {times} times as many") for note in notes), notes
 
 
-def test_simulate_adds_the_requests_that_share_sectors_to_its_range() -> None:
-    """Rows of 4,004 bytes: 1.24 requests of a sector, as in the note above."""
+@pytest.mark.parametrize(
+    ("cols", "dtype", "most"),
+    [
+        (1001, "float32", 0.24 * 7 / 8),  # rows begin at every fourth byte of a sector, one of eight at its start
+        (1000, "float16", 0.48 / 2),  # every second row begins in the middle
+        (1000, "float32", 0.0),  # rows begin and end at sectors
+    ],
+)
+def test_simulate_expects_a_part_of_the_requests_that_share_sectors(cols: int, dtype: str, most: float) -> None:
+    """Rows that begin inside a sector share it; the L1 merges a part."""
     target = load_target(rows_of)
-    done = simulate(target, target.resolve({"cols": 1001, "dtype": "float32"}), machine=find_machine("H200"))
+    done = simulate(target, target.resolve({"cols": cols, "dtype": dtype}), machine=find_machine("H200"))
     (launch,), (how,) = done.launches, done.simulations
     assert how is not None
     assert launch.requested is not None
-    assert how.shared_sector_bytes == pytest.approx(0.24 * (launch.requested.write_sector_bytes or 0), rel=0.01)
+    once = (launch.requested.write_sector_bytes or 0) - how.unmerged_bytes
+    assert how.shared_sector_bytes == pytest.approx(most * once, rel=0.02)
+    assert how.unmerged_bytes == pytest.approx(OF_NEIGHBOURS * how.shared_sector_bytes, abs=1)
+    assert done.requested is not None
+    assert done.requested.write_sector_bytes == once + how.unmerged_bytes
 
 
 @triton.jit

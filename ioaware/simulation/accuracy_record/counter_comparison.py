@@ -69,8 +69,9 @@ def compare(
 
 def _written(one: PredictedLaunch) -> Range:
     """Return the least and most requested writes."""
-    least = one.requested_write_bytes or 0
-    return least, least if one.most_requested_write_bytes is None else one.most_requested_write_bytes
+    predicted = one.requested_write_bytes or 0
+    least, most = one.least_requested_write_bytes, one.most_requested_write_bytes
+    return predicted if least is None else least, predicted if most is None else most
 
 
 def _unusable(prediction: Prediction | None, launches: Sequence[Launch]) -> str:

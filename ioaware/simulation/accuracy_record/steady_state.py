@@ -57,6 +57,7 @@ def predict_call(measured: Result, machine: Machine) -> Prediction:
     else:
         reads, writes = _requested(done)
     shared = 0 if backend else sum(one.unknown_write_bytes for one in done.simulations if one)
+    unmerged = 0 if backend else sum(one.unmerged_bytes for one in done.simulations if one)
     hbm = done.hbm.read_bytes, done.hbm.write_bytes
     served = [one.l1.served_bytes if one.l1 else None for one in done.simulations if one]
     known = None if None in served else sum(one or 0 for one in served)
@@ -70,6 +71,7 @@ def predict_call(measured: Result, machine: Machine) -> Prediction:
         fills_l2=False,
         l1_served_bytes=known,
         most_requested_write_bytes=None if writes is None else writes + shared,
+        least_requested_write_bytes=None if writes is None else writes - unmerged,
     )
     return Prediction(measured.target, measured.params, (call,))
 
