@@ -76,6 +76,8 @@ class Findings:
     curves: tuple[Curve, ...]
     measured: tuple[Compared, ...]
     shared: SharedLines = NOT_COUNTED
+    ranges_given: bool = False
+    """Whether the curves' ranges were asked for: HBM is simulated along these alone."""
 
     @property
     def derived(self) -> Derived:
@@ -297,7 +299,7 @@ def find(
     source = AnnotatedSource.of(derived)
     captured = capture(target, target.resolve(params), autotune=autotune, gpu=gpu, eager=eager)
     shared = shared_lines(captured, gpu)
-    return Findings(words, source, machine, simulated, why, bound_at({}), tuple(curves), measured, shared)
+    return Findings(words, source, machine, simulated, why, bound_at({}), tuple(curves), measured, shared, bool(over))
 
 
 def _derived(target: Target, params: Mapping[str, ParamValue], **how: Any) -> tuple[Derived, bool]:

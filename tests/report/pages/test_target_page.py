@@ -118,7 +118,9 @@ def test_the_data_of_every_figure_are_in_the_page() -> None:
     ]
     points = {(row[2], row[3]): row[4] for row in data["over"]["rows"]}
     assert points["requested", 64.0] == 2 * 4 * 64
-    assert all(figure["command"] for figure in data.values())
+    assert {figure["command"] for figure in data.values()} == {"ioaware report m"}
+    given = page_data(render(target_page(findings(["n", "m"], ranges_given=True))))
+    assert given["over"]["command"] == "ioaware report m --over n=1..64"
 
 
 def test_without_source_no_text_of_a_line_is_shown() -> None:
