@@ -99,5 +99,5 @@ def test_launches_with_skew_have_few_events_too(monkeypatch: pytest.MonkeyPatch)
     loaded = load_target("flash2")
     params = loaded.resolve({"seq_len": 16384, "heads": 1, "head_dim": 64})
     simulate(loaded, params, machine=find_machine_or_file("H200"))
-    assert len(replayed) == 4, "nominal, two capacities, and skew"
+    assert len(replayed) == 5, "nominal, two capacities, replacement by age, and skew"
     assert 0 < max(replayed) < 3 * most
