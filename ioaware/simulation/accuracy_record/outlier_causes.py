@@ -32,7 +32,8 @@ def cause(one: Comparison, counted: Launch, predicted: PredictedLaunch) -> str:
         return _of_l1(one, predicted)
     if one.place == "requested writes" and one.inside:
         return "partial-sector stores: inside the predicted range, whose ends merge all requests of a sector and none"
-    if _more(requested.write_bytes, predicted.requested_write_bytes):
+    once = predicted.requested_write_bytes if (least := predicted.least_requested_write_bytes) is None else least
+    if _more(requested.write_bytes, once):
         return "partial-sector stores: the L2 receives more than derived and writes some lines back early"
     if one.place == "HBM writes, steady state" and one.counted < one.predicted:
         return "temporaries at the same addresses in every call stay dirty in the L2: the prediction writes them"
