@@ -102,11 +102,12 @@ def _end(label: EndLabel, x: float, y: float) -> str:
 
 
 def _tags(
-    series: Series, across: Scale, up: Scale, top: float, inner: float, taken: Sequence[Box], lines: Sequence[Line]
+    series: Series, across: Scale, up: Scale, top: float, inner: float, taken: list[Box], lines: Sequence[Line]
 ) -> Iterator[str]:
     """Yield the short text of each point that has one.
 
-    The text stands above a limit's line. It stands around a point where neither a curve's name, `taken`, nor a line is.
+    The text stands above a limit's line. It stands around a point where neither a curve's name nor an earlier text is, both
+    `taken`, nor a line. `taken` then has it, too.
     """
     for x, y, tag in zip(series.x, series.y, series.tags, strict=False):
         if tag:
@@ -118,7 +119,9 @@ def _tags(
                 sides: tuple[tuple[float, Anchor], ...] = ((middle, "middle"), (at + 7, "start"), (at - 7, "end"))
                 places = [_Place(left, base, anchor) for base in (height + 15, height - 8) for left, anchor in sides]
             free = [one for one in places if not _covered(one.box(tag), taken, lines)]
-            at, base, anchor = (free or places)[0]
+            place = (free or places)[0]
+            at, base, anchor = place
+            taken.append(place.box(f" {tag} "))
             yield text(tag, at, base, anchor, class_=f"end tag f-{style.token(series.color)}")
 
 

@@ -144,3 +144,10 @@ def test_a_tag_keeps_off_the_names_at_the_ends() -> None:
         (height,) = [float(one.get("y", "")) for one in root.iter(f"{SVG}text") if one.text == "N=512"]
         _, mark = places(paths(draw_cell(cell(ends, tagged), WIDE, "").svg, "line")[1])[0]
         assert (height < 42 + mark) is above
+
+
+def test_tags_keep_off_each_other() -> None:
+    tagged = line(mark="path", x=(4.0, 4.1, 16.0), y=(10.0, 10.0, 100.0), tags=("N=512", "N=1024", ""))
+    root = ElementTree.fromstring(draw_cell(cell(tagged), WIDE, "").svg)  # noqa: S314
+    (first,), (second,) = ([one for one in root.iter(f"{SVG}text") if one.text == tag] for tag in ("N=512", "N=1024"))
+    assert abs(float(first.get("y", "")) - float(second.get("y", ""))) >= 12
