@@ -121,6 +121,23 @@ def test_a_budget_holds_with_each_configuration(monkeypatch: pytest.MonkeyPatch)
     assert [verdict for verdict, _ in growing] == [Verdict.GROWTH, Verdict.SAME]
 
 
+def test_the_budget_of_a_configuration_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Choices of warps count where spills are held, and only there."""
+    tried: list[Any] = []
+
+    def judge(_: Any, budgets: dict[str, Any]) -> list[configurations.Judgement]:
+        verdict = Verdict.WORSE if tried else Verdict.SAME
+        return [configurations.Judgement(name, verdict, "so") for name in budgets]
+
+    monkeypatch.setattr(configurations, "work_of", lambda derived: derived)
+    monkeypatch.setattr(configurations, "judge", judge)
+    warps: Any = SimpleNamespace(configurations={"one": ({"num_warps": 4}, {"num_warps": 8})})
+    for budgets, found in (({"max_bytes": 1}, "so"), ({"max_spills": 0}, "so, with num_warps=4")):
+        judged = judge_all(warps, lambda chosen: tried.append(chosen) or warps, budgets)
+        assert [(one.budget, one.reason) for one in judged] == [(next(iter(budgets)), found)]
+        assert tried == ([] if found == "so" else [{"one:num_warps": 4}])
+
+
 def test_too_many_combinations_are_not_within_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configurations, "MOST_COMBINATIONS", 5)
     reason = "the kernels have over 5 combinations of configurations"

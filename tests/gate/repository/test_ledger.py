@@ -67,6 +67,29 @@ def test_another_file_is_refused(text: str) -> None:
         ledger_of(text)
 
 
+def test_a_ledger_that_is_a_directory_or_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / LEDGER).mkdir()
+    with pytest.raises(DataError) as raised:
+        read_ledger(tmp_path)
+    assert raised.value.what == f"{tmp_path / LEDGER}: cannot be read (Is a directory)"
+    assert raised.value.remedy == "Check the path and its permissions."
+    (tmp_path / LEDGER).rmdir()
+    write_ledger(tmp_path, Ledger({"k.py:k": Entry(exempt="größer")}))
+    size = (tmp_path / LEDGER).stat().st_size
+    assert "größer" in (tmp_path / LEDGER).read_text(encoding="utf-8")
+    monkeypatch.setattr("ioaware.gate.repository.ledger.LARGEST_BYTES", size)
+    assert read_ledger(tmp_path) is not None
+    monkeypatch.setattr("ioaware.gate.repository.ledger.LARGEST_BYTES", size - 1)
+    with pytest.raises(DataError, match=f"more than {size - 1} bytes"):
+        read_ledger(tmp_path)
+
+
+@pytest.mark.parametrize("reason", ["''", "' '", "true", "[]"])
+def test_what_is_pending_without_words_names_its_kernel(reason: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=r"k\.py:k"):
+        ledger_of(f"schema = 1\ncount = 1\n[kernels]\n'k.py:k' = {{ pending = {reason} }}")
+
+
 def test_the_share(root: Path) -> None:
     listed = completed(ledger(), dict.fromkeys(("k.py:k0", "k.py:k1", "k.py:k2", "k.py:k3"), "today"))
     found = coverage(root, listed)

@@ -148,6 +148,26 @@ def test_a_module_is_imported_as_a_test_imports_it(tmp_path: Path) -> None:
     assert error().startswith("`from pkg.ops import f` fails: ImportError: cannot import name 'no_such_name'")
 
 
+@pytest.mark.parametrize(
+    ("path", "packages", "expected"),
+    [
+        ("a.py", (), (".", "a")),
+        ("more/a.py", (), (".", "more.a")),
+        ("src/a.py", (), ("src", "a")),
+        ("src/pkg/a.py", ("src/pkg",), ("src", "pkg.a")),
+        ("pkg/sub/a.py", ("pkg", "pkg/sub"), (".", "pkg.sub.a")),
+        ("1_ops/a.py", (), (".", "")),
+    ],
+)
+def test_where_a_module_is_imported_from(
+    tmp_path: Path, path: str, packages: tuple[str, ...], expected: tuple[str, str]
+) -> None:
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    for package in packages:
+        (tmp_path / package / "__init__.py").touch()
+    assert gated_calls.import_place(tmp_path, path) == expected
+
+
 @pytest.mark.parametrize("output", [b"", b"Segmentation fault", b'{"guess": NaN}'])
 def test_a_process_without_an_answer_leaves_its_function_to_a_person(
     root: Path, monkeypatch: pytest.MonkeyPatch, output: bytes
