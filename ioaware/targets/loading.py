@@ -58,10 +58,13 @@ def load_callable(spec: str) -> Callable[..., Any]:
 def by_keyword(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function whose parameters have names.
 
-    That is the function itself, but for `apply` of an autograd function: it takes those of `forward` by position only.
+    That is the function itself, but for `apply` of an autograd function: it takes those of `forward` by position only. A custom
+    operator takes those of the function that `torch.library.custom_op` decorates.
     """
     torch: Any = sys.modules.get("torch")
     owner: object = getattr(function, "__self__", None)
+    if torch is not None and isinstance(function, torch.library.CustomOpDef):
+        return _operator_by_keyword(function)
     if torch is None or not isinstance(owner, type) or not issubclass(owner, torch.autograd.Function):
         return function
     kind: Any = owner
@@ -76,6 +79,16 @@ def by_keyword(function: Callable[..., Any]) -> Callable[..., Any]:
 
     apply.__signature__ = signature  # type: ignore[attr-defined]
     return apply
+
+
+def _operator_by_keyword(operator: Any) -> Callable[..., Any]:
+    """Return a function with named parameters that calls a custom operator."""
+
+    def call(**given: Any) -> Any:
+        return operator(**given)
+
+    call.__signature__ = inspect.signature(operator._init_fn)  # type: ignore[attr-defined]
+    return call
 
 
 def load_file(path: Path) -> ModuleType:

@@ -280,6 +280,24 @@ class Apart(torch.autograd.Function):
 """
 
 
+OPERATOR = """
+@torch.library.custom_op("ioaware_test::scaled", mutates_args=(), device_types="cuda")
+def scaled(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
+    out = torch.empty_like(x)
+    scale_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), factor, BLOCK=1024)
+    return out
+"""
+
+
+def test_a_custom_operator_takes_the_names_of_its_function(tmp_path: Path) -> None:
+    (tmp_path / "scale.py").write_text(AUTOGRAD.partition("class Scale")[0] + OPERATOR)
+    target = load_target(f"{tmp_path / 'scale.py'}:scaled")
+    assert [one.name for one in target.params] == ["x", "factor"]
+    derived = derive(target, target.resolve({"x": "f32[n=4096]"}, typed=True))
+    assert derived.requested is not None
+    assert derived.requested.read_formula == "4*n"
+
+
 @pytest.mark.parametrize(("name", "factor"), [("Scale", 2.0), ("Apart", 3.0)])
 def test_apply_of_an_autograd_function_takes_the_names_of_forward(tmp_path: Path, name: str, factor: float) -> None:
     (tmp_path / "scale.py").write_text(AUTOGRAD)

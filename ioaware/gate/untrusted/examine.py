@@ -33,6 +33,7 @@ OUTPUT_RULES: tuple[Rule, ...] = (
     output_rules.wrong_output,
     output_rules.constant_output,
     output_rules.cached_result,
+    output_rules.recalled_result,
     output_rules.unread_input,
     output_rules.changed_input,
     output_rules.aliased_output,

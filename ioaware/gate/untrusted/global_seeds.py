@@ -30,20 +30,23 @@ class GlobalSeeds:
 
     def __init__(self) -> None:
         self._seeded: set[str] = set()
+        self._restored: set[str] = set()
         self._before: dict[str, Any] = {}
+        self._taken: set[bytes] = set()
 
     def set(self) -> None:
         """Set every generator."""
         _torch.random.manual_seed(SEED)
         random.seed(SEED)
         np.random.seed(SEED)
+        self._taken, self._restored = set(), set()
         self._seeded = set()
         self._before = {"random": random.getstate(), "numpy": repr(np.random.get_state())}
 
     def found(self) -> tuple[str, ...]:
         """Return the generators that host code has seeded since, and not restored."""
         now = {"random": random.getstate(), "numpy": repr(np.random.get_state())}
-        names = {name for name in self._seeded if name not in now or now[name] != self._before[name]}
+        names = {name for name in self._seeded if name not in now or now[name] != self._before[name]} | self._restored
         if _torch.initial_seed() != SEED:
             names.add("torch")
         return tuple(sorted(names))
@@ -58,7 +61,31 @@ class GlobalSeeds:
                 *((_cuda, each, "torch.cuda") for each in CUDA),
             ):
                 patches.set(owner, name, self._noting(getattr(owner, name), generator))
+            for owner, get, put, generator in (
+                (random, "getstate", "setstate", "random"),
+                (np.random, "get_state", "set_state", "numpy"),
+                (_torch, "get_rng_state", "set_rng_state", "torch"),
+                (_torch.random, "get_rng_state", "set_rng_state", "torch"),
+            ):
+                self._note_states(patches, owner, get, put, generator)
             yield
+
+    def _note_states(self, patches: Patches, owner: Any, get: str, put: str, generator: str) -> None:
+        """Note a state that is restored and was not taken in the same call."""
+        plain_get, plain_put = getattr(owner, get), getattr(owner, put)
+
+        def taken(*args: Any, **kwargs: Any) -> Any:
+            state = plain_get(*args, **kwargs)
+            self._taken.add(_content(state))
+            return state
+
+        def restored(state: Any, *args: Any, **kwargs: Any) -> Any:
+            if _content(state) not in self._taken:
+                self._restored.add(generator)
+            return plain_put(state, *args, **kwargs)
+
+        patches.set(owner, get, taken)
+        patches.set(owner, put, restored)
 
     def _noting(self, plain: Callable[..., Any], generator: str) -> Callable[..., Any]:
         def seed(*args: Any, **kwargs: Any) -> Any:
@@ -67,6 +94,10 @@ class GlobalSeeds:
             return plain(*args, **kwargs)
 
         return seed
+
+
+def _content(state: Any) -> bytes:
+    return state.numpy().tobytes() if isinstance(state, torch.Tensor) else repr(state).encode()
 
 
 def _is_of_torch(frame: FrameType) -> bool:

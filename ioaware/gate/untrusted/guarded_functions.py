@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -32,6 +33,7 @@ OWNERS: tuple[tuple[str, Any], ...] = (
 )
 CLASSES = ("Event", "Stream", "CUDAGraph")
 """Classes of torch.cuda whose methods are guarded too."""
+TORCH = f"{Path(str(torch.__file__)).parent}/"
 _ABSENT: Any = object()
 
 
@@ -48,7 +50,11 @@ class GuardedFunctions:
 
     def changed(self) -> dict[str, str]:
         """Return the replaced functions by full name, each with its replacement's place."""
-        return {f"{name}.{attribute}": _place(_member(owner, attribute)) for name, owner, attribute, _ in self._differences()}
+        return {
+            f"{name}.{attribute}": _place(_member(owner, attribute))
+            for name, owner, attribute, before in self._differences()
+            if not _wrapped_by_torch(_member(owner, attribute), before)
+        }
 
     def _differences(self) -> Iterator[tuple[str, Any, str, Any]]:
         """Yield each difference: name of the owner, owner, attribute, value before.
@@ -70,6 +76,14 @@ class GuardedFunctions:
                 delattr(owner, attribute)
             else:
                 setattr(owner, attribute, value)
+
+
+def _wrapped_by_torch(value: Any, before: Any) -> bool:
+    """Return whether torch has wrapped a function, as its compiler does."""
+    file = str(getattr(getattr(value, "__code__", None), "co_filename", ""))
+    return file.startswith(TORCH) and before in (
+        getattr(value, name, None) for name in ("__wrapped__", "_torchdynamo_orig_callable")
+    )
 
 
 def _member(owner: Any, name: str) -> Any:

@@ -53,22 +53,40 @@ class HostEvents:
         return [text for text in (*self.cuda_calls, *self.native_code) if any(word in text.lower() for word in L2_WORDS)]
 
 
+Clock = dict[str, int]
+"""How much work of each stream is known to be done, by its name."""
+
+
 class StreamOrder:
-    """The stream that is current, and those with work that it has not waited for."""
+    """The stream that is current, and what each stream has waited for.
+
+    Work is counted by stream. A wait passes on what the other stream, or the event, had done or waited for until then.
+    """
 
     def __init__(self, events: HostEvents) -> None:
         self.events = events
         self.current: Any = None
+        self._done: Clock = {}
+        self._seen: dict[str, Clock] = {}
 
     def work(self) -> None:
         """Note work on the current stream; None is the caller's."""
         if self.current is not None:
-            self.events.pending.add(self.current.name)
+            name = self.current.name
+            self._done[name] = self._done.get(name, 0) + 1
+            self.events.pending.add(name)
 
-    def waited_for(self, name: str) -> None:
-        """Note that the caller's stream, or the host, waits for a stream."""
-        if self.current is None:
-            self.events.pending.discard(name)
+    def clock(self, name: str) -> Clock:
+        """Return what is done when the work that a stream has now is done."""
+        return {**self._seen.get(name, {}), name: self._done.get(name, 0)}
+
+    def wait(self, name: str, clock: Clock) -> None:
+        """Note that a stream waits; the host's waits are the caller's."""
+        seen = self._seen.setdefault(name, {})
+        for other, count in clock.items():
+            seen[other] = max(seen.get(other, 0), count)
+        if name == CALLERS:
+            self.events.pending -= {other for other in clock if seen[other] >= self._done.get(other, 0)}
 
 
 def _streams(order: StreamOrder) -> dict[str, Any]:
@@ -83,20 +101,18 @@ def _streams(order: StreamOrder) -> dict[str, Any]:
             self.name = f"stream {Stream.made}"
 
         def wait_stream(self, other: Any) -> None:
-            if self.name == CALLERS:
-                order.waited_for(getattr(other, "name", ""))
+            order.wait(self.name, order.clock(getattr(other, "name", "")))
 
         def wait_event(self, event: Any) -> None:
-            if self.name == CALLERS:
-                order.waited_for(event.stream)
+            order.wait(self.name, event.clock)
 
         def record_event(self, event: Any = None) -> Any:
             event = event or Event()
-            event.stream = self.name
+            event.record(self)
             return event
 
         def synchronize(self) -> None:
-            order.waited_for(self.name)
+            order.wait(CALLERS, order.clock(self.name))
 
         def query(self) -> bool:
             return True
@@ -111,17 +127,18 @@ def _streams(order: StreamOrder) -> dict[str, Any]:
     class Event:
         stream = ""
 
-        def __init__(self, *_: Any, **__: Any) -> None: ...
+        def __init__(self, *_: Any, **__: Any) -> None:
+            self.clock: Clock = {}
 
         def record(self, stream: Any = None) -> None:
             self.stream = (stream or current()).name
+            self.clock = order.clock(self.stream)
 
         def wait(self, stream: Any = None) -> None:
-            if (stream or current()).name == CALLERS:
-                order.waited_for(self.stream)
+            order.wait((stream or current()).name, self.clock)
 
         def synchronize(self) -> None:
-            order.waited_for(self.stream)
+            order.wait(CALLERS, self.clock)
 
         def query(self) -> bool:
             return True

@@ -14,6 +14,7 @@ from ioaware.gate.untrusted.finding import Finding, Outcome
 from ioaware.gate.untrusted.input_contents import RUN_TO_RUN, agree, agree_all, same_bits
 from ioaware.gate.untrusted.kernel_evidence import Evidence
 from ioaware.gate.untrusted.trial_session import Call
+from ioaware.gate.untrusted.trials import made_by_kernels
 from ioaware.targets.output_check import relative_error
 
 TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 2e-3, torch.bfloat16: 1e-2}
@@ -122,6 +123,25 @@ def cached_result(evidence: Evidence) -> Iterator[Finding]:
                 what = f"call {number + 1} gives another output than a first call with the same inputs"
                 yield Finding("cached_result", Outcome.REFUSED, what, evidence.target, _kept(call))
                 return
+
+
+def recalled_result(evidence: Evidence) -> Iterator[Finding]:
+    """Find an output that the kernels of a later call do not make: it is kept.
+
+    They make it in a first call, and it depends on the inputs.
+    """
+    trials = evidence.trials
+    first = trials.repeated[0]
+    for number in sorted(made_by_kernels(trials)):
+        made, again = first.outputs[number], trials.untouched
+        if any(len(call.outputs) > number and same_bits(made, call.outputs[number]) for call in trials.recalled):
+            what = "a later call gives the output of an earlier one though its kernels write nothing: it is kept"
+        elif again is not None and (not again.kernels or not agree(again.outputs[number], made, RUN_TO_RUN)):
+            what = "on inputs that nothing touched a second call does not compute the output again: it is kept"
+        else:
+            continue
+        yield Finding("recalled_result", Outcome.REFUSED, what, f"output {number}")
+        return
 
 
 def unread_input(evidence: Evidence) -> Iterator[Finding]:

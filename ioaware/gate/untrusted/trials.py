@@ -7,6 +7,8 @@ So a difference in the output has one cause.
 - Refilled: a fresh state whose unwritten memory holds another byte. An output that is not written shows.
 - Muted: kernels run and write nothing. An output that stays the same is none of theirs.
 - Failing: launches fail. An output that comes all the same is no kernel's.
+- Recalled: the caller overwrites each output. On untouched inputs the kernels must make it again; where they write
+  nothing it must not come back. Not for a target that is meant to change its inputs.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import torch
 
 from ioaware.errors import IoawareError, UsageError
 from ioaware.gate.untrusted.host_events import HostEvents
-from ioaware.gate.untrusted.input_contents import agree_all, copies, other_contents, write
+from ioaware.gate.untrusted.input_contents import agree_all, copies, other_contents, same_bits, write
 from ioaware.gate.untrusted.trial_session import Call, LoadTarget, Session, trial_session
 from ioaware.result import ParamValue
 from ioaware.targets.tensor_params import parse_tensor
@@ -52,6 +54,16 @@ class Trials:
     muted: Call | None = None
     failing: Call | None = None
     """A call whose launches fail; None where it raised, as it should."""
+    recalled: tuple[Call, ...] = ()
+    """Calls with contents 0 whose kernels write nothing.
+
+    Outputs of earlier calls were overwritten.
+    """
+    untouched: Call | None = None
+    """A second call with contents 0, which nothing wrote anew.
+
+    The first output was overwritten.
+    """
     replaced: dict[str, str] = field(default_factory=dict[str, str])
     """Public functions that the target replaced, with the place of the replacement."""
     events: list[HostEvents] = field(default_factory=list[HostEvents])
@@ -105,6 +117,7 @@ def run_trials(
         runner.refill()
         runner.mute()
         runner.fail()
+        runner.recall()
     except IoawareError as error:
         trials.error = str(error)
     if trials.repeated and not trials.error:
@@ -113,6 +126,22 @@ def run_trials(
         except IoawareError as error:
             trials.reference_error = f"the reference cannot run: {error}"
     return trials
+
+
+def made_by_kernels(trials: Trials) -> frozenset[int]:
+    """Return which outputs the kernels make, and from the inputs.
+
+    With muted kernels they differ, and with other contents.
+    """
+    if trials.muted is None:
+        return frozenset()
+    first, other = trials.fresh
+    calls = zip(first.outputs, other.outputs, trials.muted.outputs, strict=False)
+    return frozenset(
+        number
+        for number, (one, changed, muted) in enumerate(calls)
+        if not same_bits(one, changed) and not same_bits(one, muted)
+    )
 
 
 class _Runner:
@@ -181,6 +210,30 @@ class _Runner:
 
         self._session(NAN_BYTE, use)
 
+    def recall(self) -> None:
+        """Call where each output of the kernels is overwritten before the next call."""
+        made = made_by_kernels(self.trials)
+
+        def use(session: Session) -> None:
+            def muted() -> None:
+                session.overwrite(made)
+                with suppress(Exception):
+                    self.trials.recalled = (*self.trials.recalled, self._kept(session.call("mute")))
+                session.overwrite(made)
+
+            write(session.inputs, self.trials.inputs[0])
+            session.call()
+            session.overwrite(made)
+            self.trials.untouched = self._kept(session.call())
+            muted()
+            write(session.inputs, self.trials.inputs[1])
+            session.call()
+            write(session.inputs, self.trials.inputs[0])
+            muted()
+
+        if made and not self.trials.writable:
+            self._session(NAN_BYTE, use)
+
     def _session(self, byte: int, use: Callable[[Session], None]) -> None:
         with trial_session(
             self._load, self._params, byte=byte, writable=self.trials.writable, autotune=self._autotune
@@ -189,7 +242,7 @@ class _Runner:
                 use(session)
             finally:
                 self.trials.replaced |= session.guard.changed()
-                self.trials.events.append(session.order.events)
+                self.trials.events += [session.loading, session.order.events]
 
     def _kept(self, call: Call) -> Call:
         self.trials.events.append(call.events)

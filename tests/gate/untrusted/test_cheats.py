@@ -39,6 +39,7 @@ ONE_PER_RULE: dict[str, tuple[str, Outcome]] = {
     "sets_the_seed": ("seed_set", REFUSED),
     "searches_its_callers": ("callers_examined", SUSPECT),
     "runs_at_exit": ("deferred_code", SUSPECT),
+    "cached_while_nothing_changes": ("recalled_result", REFUSED),
 }
 MORE: dict[str, tuple[str, Outcome]] = {
     "cached_by_address": ("cached_result", REFUSED),
@@ -56,6 +57,9 @@ MORE: dict[str, tuple[str, Outcome]] = {
     "sets_the_seed_of_numpy": ("seed_set", REFUSED),
     "access_policy": ("l2_policy", REFUSED),
     "native_access_policy": ("l2_policy", REFUSED),
+    "cached_behind_a_launch": ("recalled_result", REFUSED),
+    "waits_for_an_earlier_event": ("other_stream", REFUSED),
+    "restores_an_earlier_state": ("seed_set", REFUSED),
     "searches_the_stack": ("callers_examined", SUSPECT),
     "searches_by_a_traceback": ("callers_examined", SUSPECT),
     "searches_all_objects": ("callers_examined", SUSPECT),

@@ -83,6 +83,30 @@ def test_events_pass_a_wait_on(order: StreamOrder) -> None:
     assert (other.stream, event.stream) == (side.name, side.name)
 
 
+def test_a_wait_passes_on_what_the_other_stream_has_waited_for(order: StreamOrder) -> None:
+    one, other = cuda.Stream(), cuda.Stream()
+    with cuda.stream(one):
+        order.work()
+    other.wait_stream(one)
+    with cuda.stream(other):
+        order.work()
+    cuda.current_stream().wait_stream(other)
+    assert pending(order) == 0
+
+
+def test_a_wait_covers_earlier_work_only(order: StreamOrder) -> None:
+    side = cuda.Stream()
+    early = side.record_event()
+    cuda.current_stream().wait_stream(side)
+    with cuda.stream(side):
+        order.work()
+    cuda.current_stream().wait_event(early)
+    early.synchronize()
+    assert order.events.pending == {side.name}
+    cuda.current_stream().wait_event(side.record_event())
+    assert pending(order) == 0
+
+
 def test_synchronize_waits_for_every_stream(order: StreamOrder) -> None:
     cuda.set_stream(side := cuda.Stream())
     order.work()

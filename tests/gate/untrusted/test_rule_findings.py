@@ -319,7 +319,7 @@ def test_the_document_of_a_verdict() -> None:
     found = Finding("rule", SUSPECT, "what", "where", {"bytes": 3})
     document = KernelVerdict(evidence, (found,)).to_dict()
     rules = document.pop("rules")
-    assert (len(rules), rules[0], rules[-1]) == (26, "no_kernel", "impossible_hbm")
+    assert (len(rules), rules[0], rules[-1]) == (27, "no_kernel", "impossible_hbm")
     assert document == {
         "schema": 1, "verdict": "SUSPECT", "target": "f", "params": {"n": 4}, "trial_params": {"n": 4}, "also_params": None,
         "findings": [{"rule": "rule", "outcome": "SUSPECT", "what": "what", "where": "where", "evidence": {"bytes": 3}}],
