@@ -62,6 +62,10 @@ class FormulaRow:
     constant: bool = False
 
 
+BRACKET = "<mo>[</mo>"
+"""How MathML begins a condition that counts as a number."""
+
+
 @dataclass(frozen=True, slots=True)
 class FormulaTable:
     """A kernel, or the total of several.
@@ -72,6 +76,11 @@ class FormulaTable:
     title: str
     rows: tuple[FormulaRow, ...]
     conditions: tuple[str, ...]
+
+    @property
+    def brackets(self) -> bool:
+        """Whether a formula has a condition in brackets."""
+        return any(BRACKET in part for row in self.rows for part in (row.formula, row.leading, row.otherwise))
 
     @property
     def constant(self) -> bool:

@@ -16,6 +16,7 @@ import pytest
 import sympy
 from sympy import Integer, Symbol
 
+from ioaware.analysis.formulas.functions import Holds
 from ioaware.analysis.ir import Access, Count, KernelTraffic
 from ioaware.cli.options import Settings
 from ioaware.cli.target_report import findings_of
@@ -175,6 +176,17 @@ def test_formulas_without_a_variable_are_numbers() -> None:
     assert row.constant
     assert FormulaTable("kernel", (row,), ()).constant
     assert not FormulaTable("kernel", (row, formula_row("writes", "8 B", 2 * sympy.Symbol("n", positive=True))), ()).constant
+
+
+def test_a_condition_in_brackets_is_explained() -> None:
+    size, said = Symbol("n", integer=True, positive=True), "A condition in brackets is 1 where it holds, else 0."
+    found = findings(["n", "m"])
+    for expr, explained in ((size, False), (size * Holds(size - 9), True)):
+        derived = replace(
+            found.derived, formulas=replace(found.derived.formulas or Formulas(*6 * [ZERO]), read_bytes=Count(expr))
+        )
+        page = render(target_page(replace(found, source=replace(found.source, result=derived))))
+        assert (said in page) is explained
 
 
 def test_a_page_and_its_pngs_are_written(tmp_path: Path) -> None:
