@@ -90,6 +90,7 @@ def test_a_preset_by_name() -> None:
         ('preset = "H200"\n[levels.l2]\nread_bytes_per_s = 1e13', "unknown key levels.l2.read_bytes_per_s"),
         ('preset = "H200"\nsms = 1000000000', "sms is 1e.09, and the preset H200 has 132"),
         ('preset = "H200"\n[levels.l2]\ncapacity_bytes = 60', "levels.l2.capacity_bytes is 60"),
+        ('preset = "H200"\n[levels.l2]\ncapacity_bytes = 141000000000', "the L2 is not smaller than the HBM"),
         ('preset = "H200"\n[levels.shared]\ncapacity_bytes = 228', "levels.shared.capacity_bytes is 228"),
         ('preset = "H200"\n[levels.registers]\ncapacity_bytes = 1', "levels.registers.capacity_bytes is 1"),
         ('preset = "H200"\n[peaks.float16]\nflops_per_s = 9e14\nsource = inf', "peaks.float16.source is missing or no text"),

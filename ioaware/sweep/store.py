@@ -233,7 +233,7 @@ def _create(path: Path) -> None:
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        beside.unlink(missing_ok=True)  # a killed process with our pid may have left it
+        _remove(beside)  # a killed process with our pid may have left it
         connection = sqlite3.connect(beside, isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -250,7 +250,13 @@ def _create(path: Path) -> None:
         raise _no_place(path, error.strerror if isinstance(error, OSError) else str(error)) from error
     finally:
         with suppress(OSError):
-            beside.unlink()
+            _remove(beside)
+
+
+def _remove(store: Path) -> None:
+    """Remove a store with its log and index, which SQLite leaves where the disk is full."""
+    for suffix in ("", "-wal", "-shm"):
+        store.with_name(store.name + suffix).unlink(missing_ok=True)
 
 
 def _sync_directory(path: Path) -> None:

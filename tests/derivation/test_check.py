@@ -15,9 +15,11 @@ import triton
 import triton.language as tl
 
 from ioaware.analysis.ir import Count
+from ioaware.analysis.ir.concrete.tally import Tally
 from ioaware.capture.capture import DEFAULT_GPU, capture
+from ioaware.compilation.execution.program_values import Moved
 from ioaware.derivation import check, derived_launch, launch_additions
-from ioaware.derivation.check import interpret_launch
+from ioaware.derivation.check import BYTES, SECTORS, difference, interpret_launch
 from ioaware.derivation.derive import derive
 from ioaware.targets.target import load_target
 
@@ -197,3 +199,17 @@ def test_the_outcome_counts_launches(monkeypatch: pytest.MonkeyPatch) -> None:
         " counted again by plain interpretation",
     ]
     assert result.notes[-1].startswith("check: 1 of 2 launches ")
+
+
+@pytest.mark.parametrize("name", [*BYTES, *SECTORS])
+@pytest.mark.parametrize(("derived", "interpreted"), [(32, 64), (0, 32), (32, 0)])
+def test_every_count_is_compared(name: str, derived: int, interpreted: int) -> None:
+    assert difference(Moved(**{name: 32}), Tally(**{name: 32}), {}) == ""
+    found = difference(Moved(**{name: derived}), Tally(**{name: interpreted}), {})
+    assert found == f"{name} is {derived}, and {interpreted} by plain interpretation"
+
+
+@pytest.mark.parametrize("name", SECTORS)
+def test_sectors_that_one_side_does_not_know_are_not_compared(name: str) -> None:
+    assert difference(Moved(**{name: 32}, has_sectors=False), Tally(), {}) == ""
+    assert difference(Moved(**{name: 32}), Tally(sectors_known=False), {}) == ""

@@ -344,3 +344,14 @@ def test_a_full_disk_is_an_error_and_loses_nothing(filled: Path) -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         store.add(point, a_result(point))
         assert len(store.results()) == 52
+
+
+def test_a_full_disk_leaves_nothing_of_a_new_store(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(WriteError, match="cannot be written"):
+            Store(tmp_path / "s.db")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
