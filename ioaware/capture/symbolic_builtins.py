@@ -29,6 +29,8 @@ from ioaware.targets.loading import is_library
 _torch: Any = torch
 FUNCTIONS = ("sqrt", "exp", "log", "log2")
 """Functions of `math` on symbols. Others specialise."""
+LARGEST_DIVISOR = 2**16
+"""Greatest plain number of a `math.gcd` that is a condition on the symbolic one."""
 MODULES_OF_TORCH = ("nn/init.py", "nn/functional.py", "modules/linear.py", "modules/conv.py", "modules/rnn.py")
 """Code of torch that takes roots of widths.
 
@@ -40,10 +42,11 @@ They are bounds of random numbers, which have no values here, or the scale of at
 def symbolic_builtins(executed: Mapping[CodeType, dict[str, Any]]) -> Generator[None]:
     """Keep numbers symbolic inside the block.
 
-    `executed` has the host code that runs, with its global variables. Its `int` and `float` are replaced.
+    `executed` has the host code that runs, with its global variables. Its `int`, `float`, `abs` and `len` are replaced.
     """
     functions = {name: _of_symbols(name) for name in FUNCTIONS}
-    replaced = {getattr(math, name): function for name, function in functions.items()} | {operator.index: _index}
+    replaced = {getattr(math, name): function for name, function in functions.items()}
+    replaced |= {operator.index: _index, math.gcd: _gcd}
     with replaced_names(replaced, (math, operator)) as patches:
         patches.set(builtins, "min", _or_symbolic(builtins.min, _torch.sym_min))
         patches.set(builtins, "max", _or_symbolic(builtins.max, _torch.sym_max))
@@ -59,7 +62,7 @@ def symbolic_builtins(executed: Mapping[CodeType, dict[str, Any]]) -> Generator[
 
 
 def _number_types(executed: Mapping[CodeType, dict[str, Any]]) -> Iterable[tuple[Any, str]]:
-    """Yield modules of host code, with the number types that they have from Python.
+    """Yield modules of host code, with the names that stand-ins replace.
 
     Code that a library generates (as a dataclass of torch) has no file of its own, and is none of them.
     """
@@ -91,6 +94,18 @@ _plain_index: Callable[[Any], int] = operator.index
 
 def _index(value: Any) -> Any:
     return value if isinstance(value, torch.SymInt) else _plain_index(value)
+
+
+_plain_gcd: Callable[..., int] = math.gcd
+
+
+def _gcd(*numbers: Any) -> int:
+    """Return the greatest common divisor, a condition on one symbolic number."""
+    symbols: list[Any] = [one for one in numbers if isinstance(one, torch.SymInt)]
+    others = _plain_gcd(*(one for one in numbers if not isinstance(one, torch.SymInt)))
+    if len(symbols) != 1 or not 0 < others <= LARGEST_DIVISOR:
+        return _plain_gcd(*numbers)
+    return next(divisor for divisor in range(others, 0, -1) if others % divisor == 0 and symbols[0] % divisor == 0)
 
 
 def _divmod(number: Any, divisor: Any) -> tuple[Any, Any]:

@@ -254,7 +254,10 @@ def _create(path: Path) -> None:
 
 
 def _remove(store: Path) -> None:
-    """Remove a store with its log and index, which SQLite leaves where the disk is full."""
+    """Remove a store with its log and index.
+
+    SQLite leaves them where the disk is full.
+    """
     for suffix in ("", "-wal", "-shm"):
         store.with_name(store.name + suffix).unlink(missing_ok=True)
 

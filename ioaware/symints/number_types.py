@@ -1,6 +1,6 @@
-"""Let `int` and `float` of host code convert symbolic numbers to symbolic numbers.
+"""Let `int`, `float`, `abs` and `len` of host code return symbolic numbers.
 
-Python's own `int(n)` is a plain integer by the rules of the language, and `isinstance(n, int)` is false.
+Python's own `int(n)` and `len(x)` are plain integers by the rules of the language, and `isinstance(n, int)` is false.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 _torch: Any = torch
-NAMES = ("int", "float")
-_MENTIONED = re.compile(r"\b(?:int|float)\b")
+NAMES = ("int", "float", "abs", "len")
+_MENTIONED = re.compile(rf"\b(?:{'|'.join(NAMES)})\b")
 
 
 class _NumberType(type):
@@ -61,7 +61,18 @@ class SymbolicFloat(metaclass=_NumberType):
     plain, symbolic = float, torch.SymFloat
 
 
-STAND_INS: dict[str, Any] = {"int": SymbolicInt, "float": SymbolicFloat}
+def symbolic_abs(number: Any) -> Any:
+    """Stand for `abs` in modules of host code."""
+    return _torch.sym_max(number, -number) if isinstance(number, torch.SymInt) else abs(number)
+
+
+def symbolic_len(value: Any) -> Any:
+    """Stand for `len` in modules of host code: the rows of a tensor may be a symbol."""
+    rows = isinstance(value, torch.Tensor) and type(value).__len__ is torch.Tensor.__len__ and value.dim()
+    return value.shape[0] if rows else len(value)
+
+
+STAND_INS: dict[str, Any] = {"int": SymbolicInt, "float": SymbolicFloat, "abs": symbolic_abs, "len": symbolic_len}
 _STANDS_FOR: dict[Any, str] = {int: "int", torch.SymInt: "int", float: "float", torch.SymFloat: "float"}
 
 
@@ -81,9 +92,9 @@ def type_in_host_code(kind: Any, names: dict[str, Any]) -> Any:
 
 @lru_cache(maxsize=1024)
 def replaceable_types(path: str) -> tuple[str, ...]:
-    """Return which of `int` and `float` a module only calls or compares types with.
+    """Return which of `NAMES` a module only calls or compares types with.
 
-    Elsewhere (`dtype=int`) the type itself is needed. So it is in kernels: Triton knows Python's own alone.
+    Elsewhere (`dtype=int`, `key=len`) the type itself is needed. So it is in kernels: Triton knows Python's own alone.
     """
     source = "".join(linecache.getlines(path))
     if not _MENTIONED.search(source):  # most modules of a large library, and parsing takes its time

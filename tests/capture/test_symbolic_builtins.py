@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,6 @@ from ioaware.derivation.derive import derive
 from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.symints.number_types import replaceable_types
-from ioaware.targets.loading import load_file
 from ioaware.targets.target import Target, load_target
 from ioaware.tracing.trace import trace
 from tests.support import SUPPORT
@@ -34,6 +34,9 @@ def derived(target: Target) -> Derived:
         ("block_of_a_root", "4*n", (513, 1024)),
         ("largest_power_of_two", None, (513, 1023)),
         ("next_power_of_two", None, (513, 1024)),
+        ("rows_of_a_tensor", "4*n", (1, 999)),
+        ("distance", None, (1, 599, 600, 601, 5000)),
+        ("common_divisor", "32*n", (8, 40, 1096)),
     ],
 )
 def test_sizes_stay_symbolic(name: str, formula: str | None, sizes: tuple[int, ...]) -> None:
@@ -50,9 +53,10 @@ def test_sizes_stay_symbolic(name: str, formula: str | None, sizes: tuple[int, .
 
 
 @pytest.mark.parametrize(
-    ("name", "outside"), [("block_of_a_root", 1025), ("largest_power_of_two", 1025), ("next_power_of_two", 512)]
+    ("name", "outside"),
+    [("block_of_a_root", 1025), ("largest_power_of_two", 1025), ("next_power_of_two", 512), ("common_divisor", 1001)],
 )
-def test_a_power_of_two_is_a_condition(name: str, outside: int) -> None:
+def test_a_choice_is_a_condition(name: str, outside: int) -> None:
     with pytest.raises(UsageError, match="do not hold at n="):
         derived(load_target(f"{TARGETS}:{name}")).evaluate(n=outside)
 
@@ -66,17 +70,26 @@ def test_int_cuts_towards_zero() -> None:
         result.evaluate(n=1004)
 
 
-def test_types_are_restored() -> None:
-    before = math.sqrt, operator.index
-    module = load_file(TARGETS)
-    derived(load_target(module.whole_elements))
-    assert not {"int", "float"} & vars(module).keys()
-    assert (math.sqrt, operator.index) == before
+def test_types_are_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = math.sqrt, math.gcd, operator.index
+    replaced: list[object] = []
+    plain = symbolic_builtins._number_types
+
+    def noted(executed: Any) -> Any:
+        pairs = list(plain(executed))
+        replaced.extend(module for module, _ in pairs)
+        return pairs
+
+    monkeypatch.setattr(symbolic_builtins, "_number_types", noted)
+    derived(load_target(f"{TARGETS}:whole_elements"))
+    assert replaced
+    assert not any({"int", "float", "abs", "len"} & vars(module).keys() for module in replaced)
+    assert (math.sqrt, math.gcd, operator.index) == before
 
 
 def test_a_type_that_a_module_needs_is_left() -> None:
-    assert replaceable_types(str(TYPE_TARGETS)) == ()
-    assert replaceable_types(str(TARGETS)) == ("int", "float")
+    assert replaceable_types(str(TYPE_TARGETS)) == ("abs", "len")
+    assert replaceable_types(str(TARGETS)) == ("int", "float", "abs", "len")
     result = derived(load_target(f"{TYPE_TARGETS}:of_integers"))
     assert result.exact
     assert any("specialised" in note for note in result.notes)

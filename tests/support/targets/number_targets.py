@@ -86,3 +86,15 @@ def largest_power_of_two(n: int = 1000, device: str = "cuda"):
 def next_power_of_two(n: int = 1000, device: str = "cuda"):
     """Padded to a power of two."""
     return scaled(torch.ones(triton.next_power_of_2(n), device=device))
+
+
+def rows_of_a_tensor(n: int = 1000, device: str = "cuda"):
+    return scaled(torch.ones(len(torch.ones(n, 3, device=device)), device=device))
+
+
+def distance(n: int = 1000, device: str = "cuda"):
+    return scaled(torch.ones(abs(600 - n) + 1, device=device))
+
+
+def common_divisor(n: int = 1000, device: str = "cuda"):
+    return scaled(torch.ones(n * math.gcd(n, 48), device=device))
