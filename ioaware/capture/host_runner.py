@@ -32,7 +32,7 @@ from ioaware.capture.host_run import HostRun, at_values, launches_of
 from ioaware.capture.host_state import HostState
 from ioaware.capture.index_data import IndexData
 from ioaware.capture.interceptor import STORAGE_SPACING, Interceptor
-from ioaware.capture.printed_tensors import seeded_printed_tensors
+from ioaware.capture.printed_tensors import NO_COPIES, PRINTS, seeded_printed_tensors
 from ioaware.capture.real_types import real_types
 from ioaware.capture.symbolic_builtins import symbolic_builtins
 from ioaware.capture.symbolic_params import SymbolicParams
@@ -252,6 +252,8 @@ class HostRunner:
                 ):
                     self._work(run, interceptor, index_data)
                 run.chance = chance()
+                if PRINTS in run.chance:
+                    run.symbols.assume(f"{NO_COPIES}: torch copies such tensors to the host, and these bytes are not counted")
             run.notes, run.may_differ = self._stand_in.notes, bool(self._stand_in.differences)
             if order := set_order_notes(self._set_lines or ()):
                 run.notes += order
@@ -316,7 +318,7 @@ class HostRunner:
                     ("draws random numbers",) * (host_random.used or self._reads.random)
                     + ("reads the clock",) * clock.used
                     + ("uses hash(), id() or the number of its process",) * process.used
-                    + ("prints tensors",) * printed.used
+                    + (PRINTS,) * printed.used
                 )
 
     def parameters_to_pin(self, symbolic: SymbolicParams, error: Exception) -> dict[str, str]:

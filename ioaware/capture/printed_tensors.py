@@ -28,6 +28,14 @@ INTEGERS = (1, 0, -2, 12345, 7, 2**31)
 """Numbers that tensors of one element print, by seed."""
 
 
+PRINTS = "prints tensors"
+NO_COPIES = "no tensor is printed"
+"""Begin of the note on host code that prints one.
+
+On a GPU torch copies what it prints to the host, by operators of its own.
+"""
+
+
 class PrintedTensors:
     """Texts of fake tensors; `used` says whether one was printed."""
 

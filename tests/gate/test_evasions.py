@@ -247,6 +247,14 @@ def test_a_branch_on_the_text_of_a_size(gated: Repository) -> None:  # noqa: F81
     assert gated.pytest().code == 0
 
 
+def test_a_tensor_that_is_printed(gated: Repository) -> None:  # noqa: F811
+    """Torch's copies to the host for it are not counted."""
+    gated.change(gated.kernel, "    return out", "    repr(out)\n    return out")
+    ran = gated.pytest()
+    assert ran.code == 1
+    assert "the formulas now hold only where no tensor is printed" in ran.output
+
+
 def test_a_branch_at_other_sizes_is_not_the_same(gated: Repository) -> None:  # noqa: F811
     gated.change(gated.kernel, "    out = torch.empty_like(x)", BRANCH)
     ran = gated.pytest()
