@@ -57,3 +57,29 @@ def test_a_long_expression_of_sizes_is_counted_by_execution() -> None:
     assert derived.exact
     assert derived.requested.read_bytes == 4 * sum(max(0, min(8, 1500 - 8 * at)) for at in place) > 0
     assert any("by executing the kernel's integers" in note for note in derived.launches[-1].notes)
+
+
+@triton.jit
+def mixed_kernel(keys, x, out, B: tl.constexpr):
+    i = tl.arange(0, B)
+    key = tl.load(keys + i)
+    for _ in tl.static_range(3):
+        key = (key ^ 1597334677) ^ (key & 0x2D2816FE)
+    tl.store(out + i, tl.load(x + i), mask=(key & 0x2AAAAAAA) > 169_000_000)
+
+
+def mixed() -> None:
+    keys = torch.arange(64, dtype=torch.int32, device="cuda") * 1_234_567
+    mixed_kernel[(1,)](keys, torch.ones(64, device="cuda"), torch.empty(64, device="cuda"), B=64)
+
+
+def test_masks_of_many_runs_of_bits_are_counted_by_execution() -> None:
+    target = load_target(mixed)
+    derived, writes = derive(target, target.resolve({}), machine_code=False), 0
+    for key in (at * 1_234_567 for at in range(64)):
+        for _ in range(3):
+            key = (key ^ 1597334677) ^ (key & 0x2D2816FE)
+        writes += (key & 0x2AAAAAAA) > 169_000_000
+    assert derived.exact
+    assert derived.requested.write_bytes == 4 * writes
+    assert 0 < writes < 64

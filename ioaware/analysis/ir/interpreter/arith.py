@@ -39,13 +39,21 @@ def _unsigned(rule: Rule) -> Rule:
     return lambda a, b: rule(a, b) if nonnegative(a) and nonnegative(b) else None
 
 
+MOST_EDGES = 8
+"""Most changes between the bits of a mask of loaded values."""
+
+
 def _and(a: Poly, b: Poly) -> Poly | None:
     """Mask with a constant: bits below 2**h without those below 2**l.
 
-    There is one such term for each run of ones.
+    There is one such term for each run of ones. Loaded values under a mask of many runs have no rule: dozens of terms say
+    nothing of them, and proofs of their signs take minutes.
     """
     value, mask = (a, b.constant) if b.constant is not None else (b, a.constant)
     if mask is None:
+        return None
+    edges = (int(mask) ^ (int(mask) >> 1)).bit_count()
+    if edges > MOST_EDGES and any("@" in key for key in value.free):
         return None
     bits, place, result = int(mask), 0, ZERO
     while bits not in (0, -1):
