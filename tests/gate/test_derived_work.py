@@ -7,10 +7,12 @@ from typing import Any
 
 import sympy
 
+from ioaware.analysis.ir import Count
 from ioaware.gate import constant_sizes
 from ioaware.gate.constant_sizes import bytes_at, compared_elsewhere, other_point
-from ioaware.gate.derived_work import admission_of, formulas_of, operator_formulas_of, work_of
+from ioaware.gate.derived_work import admission_of, conditions_of, formulas_of, operator_formulas_of, work_of
 from ioaware.gate.formulas.formula_order import Comparison
+from ioaware.gate.kernel_facts import sector_bytes_at
 from ioaware.gate.verdict import Verdict
 from ioaware.result import Launch, Traffic
 
@@ -56,6 +58,7 @@ def test_budgets_judge_kernels_and_operators() -> None:
     work = work_of(derived())
     assert work.formulas == formulas_of(derived()) | operator_formulas_of(derived())
     assert (work.compulsory, work.spills, work.tma_loads, work.point) == (9, 16, 5, {"n": 10})
+    assert [work_of(derived(exact=exact)).exact for exact in (True, False)] == [True, False]
     bare = work_of(derived(compulsory=None, launches=[Launch("a"), Launch("b", tma_loads=1, local_bytes=1)]))
     assert (bare.compulsory, bare.spills, bare.tma_loads) == (None, None, None)
 
@@ -93,6 +96,38 @@ def test_the_other_point_has_each_kind_and_no_more(monkeypatch: Any) -> None:
     assert other_point(fixed, lambda _: fixed, ["reads", "atomics"]) == ({"n": 22}, (8, 4))
     moved["reads"] = None
     assert other_point(fixed, lambda _: fixed, ["reads", "atomics"]) is None
+
+
+def test_sectors_at_a_point() -> None:
+    """Unknown where reads or writes are, and where other sizes have other data."""
+
+    def sectors(read: Any, written: Any, **more: Any) -> int | None:
+        return sector_bytes_at(
+            derived(formulas=SimpleNamespace(read_sector_bytes=read, write_sector_bytes=written), **more), POINT
+        )
+
+    of_reads, of_writes = Count(64 * N), Count(32 * N)
+    assert sectors(of_reads, of_writes) == 288
+    assert sectors(None, of_writes) is sectors(of_reads, None) is sectors(of_reads, of_writes, exact_here_only=True) is None
+    assert sector_bytes_at(derived(formulas=None), POINT) is None
+
+
+def test_conditions_are_of_sizes_and_of_what_host_code_does() -> None:
+    notes = [
+        "n is text at a.py:3: other values are checked by running",
+        "compulsory: each",
+        "no tensor is printed: torch copies",
+    ]
+    validity = SimpleNamespace(conditions=(N < 9,))
+    assert conditions_of(derived(notes=notes, validity=validity)) == (
+        "n < 9", "no tensor is printed", "the text of n decides nothing",
+    )  # fmt: skip
+    assert conditions_of(derived(notes=[])) == ()
+
+
+def test_an_unknown_number_at_another_constant_is_told() -> None:
+    found = compared_elsewhere(Comparison(Verdict.SAME, "equal"), POINT, 8, None)
+    assert found.reason == "unknown at n=3, where a constant of the kernel is another"
 
 
 def test_growth_at_another_constant_is_told_with_both_values() -> None:
