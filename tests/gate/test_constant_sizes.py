@@ -38,6 +38,7 @@ def test_the_second_point_is_derived_again(constant: Repository) -> None:
     text = constant.test.read_text()
     assert 'reads="8192*rows"' in text
     assert '"rows=6151, cols=3079": (75_755_716, 37_877_858)' in text
+    assert "sector_bytes=(50_331_648, 115_220_448)" in text
     assert constant.pytest().code == 0
 
 
