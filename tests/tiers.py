@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import pytest
 
 UNMATCHED_PATTERNS: pytest.StashKey[list[str]] = pytest.StashKey()
-"""The patterns of this table that match no collected test; set where every test is collected."""
+"""Patterns that match no collected test; set where all tests are collected."""
 
 ATTENTION = "tests/kernels/attention"
 SLOW: tuple[tuple[str, str | None], ...] = (
