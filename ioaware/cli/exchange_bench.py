@@ -100,7 +100,7 @@ def _label(record: ExchangeRecord) -> str:
     from ioaware.bench.multi_gpu.exchange_points import ExchangePoint
 
     if record.subject == "nvlink":
-        return f"{record.point['size_bytes']} bytes"
+        return f"{record.size('size_bytes')} bytes"
     return ExchangePoint.of(dict(record.point)).label
 
 

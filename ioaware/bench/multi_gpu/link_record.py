@@ -16,6 +16,11 @@ from ioaware.measurement.nvlink import LinkBytes
 
 SCHEMA = 1
 Subject = Literal["context-parallel", "nvlink"]
+SIZES: Mapping[Subject, tuple[str, ...]] = {
+    "context-parallel": ("gpus", "batch", "heads", "kv_heads", "seq_len", "head_dim"),
+    "nvlink": ("gpus", "size_bytes"),
+}
+"""The sizes that a point of each subject has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,13 @@ class ExchangeRecord:
         """Return the entry of this name."""
         return next((entry for entry in self.entries if entry.name == name), None)
 
+    def size(self, name: str) -> int:
+        """Return a size of the point. Raises ValueError unless it is a positive integer."""
+        value = self.point.get(name)
+        if type(value) is not int or value <= 0:
+            raise ValueError(f"the point's {name} is {value!r}, not a positive integer")
+        return value
+
     def to_dict(self) -> dict[str, Any]:
         """Return the record as in the file, without fields that are unknown."""
         entries = [
@@ -89,6 +101,8 @@ def _parse(data: dict[str, Any]) -> ExchangeRecord:
     if type(schema := data.pop("schema")) is not int or schema != SCHEMA:
         raise ValueError(f"not schema {SCHEMA}")
     record = as_record(data, ExchangeRecord)
+    for name in SIZES[record.subject]:
+        record.size(name)
     for entry in record.entries:
         positive_numbers(entry.times_ns)
     return record

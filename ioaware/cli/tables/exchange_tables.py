@@ -38,7 +38,7 @@ def exchange_text(records: Sequence[ExchangeRecord]) -> Iterator[RenderableType]
 def place(record: ExchangeRecord) -> str:
     """Return the point as a row's label."""
     if record.subject == "nvlink":
-        return bytes_text(record.point["size_bytes"])
+        return bytes_text(record.size("size_bytes"))
     return ExchangePoint.of(dict(record.point)).label
 
 
@@ -64,7 +64,7 @@ def share_of_gpus(record: ExchangeRecord, entry: ExchangeEntry) -> float | None:
     alone = record.entry(ONE_GPU)
     if alone is None or entry is alone or not alone.times_ns or not entry.times_ns:
         return None
-    return paired_ratio(alone.times_ns, entry.times_ns).median / record.point["gpus"]
+    return paired_ratio(alone.times_ns, entry.times_ns).median / record.size("gpus")
 
 
 def _moved(entry: ExchangeEntry) -> list[str]:

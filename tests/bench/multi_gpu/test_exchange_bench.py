@@ -127,7 +127,8 @@ def test_records_are_read_as_they_were_written(tmp_path: Path) -> None:
     check_same_run(file, [record()], ENVIRONMENT)
     with pytest.raises(UsageError, match="driver was 580, now it is 590"):
         check_same_run(file, [record()], ENVIRONMENT | {"driver": "590"})
-    for change in ({"entries": [{"name": "x", "status": "fast"}]}, {"point": {"gpus": None}}, {"schema": True}):
+    no_entry = {"entries": [{"name": "x", "status": "fast"}]}
+    for change in (no_entry, {"point": {"gpus": None}}, {"point": {"gpus": "2"}}, {"schema": True}):
         file.write_text(json.dumps(record().to_dict() | change))
         with pytest.raises(DataError, match=":1: not a record of an exchange"):
             read_exchanges(file)
