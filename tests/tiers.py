@@ -29,7 +29,7 @@ SLOW: tuple[tuple[str, str | None], ...] = (
     # Hopper derivations by hand: one size of each kind stays.
     (
         f"{ATTENTION}/hopper/test_hopper_backward_bytes.py::test_derived_and_by_hand",
-        "(3-512-128-in_one_kernel|2-256-256-in_two_kernels)-full",
+        "3-512-128-in_one_kernel-full|2-256-256-in_two_kernels-causal",
     ),
     (r"tests/derivation/test_derive_hopper.py::test_every_formula_equals_enumeration", None),
     (r"tests/derivation/test_derive_hopper.py::test_backward_is_closed", None),

@@ -25,10 +25,10 @@ from ioaware.errors import UsageError
 NARROW = ("i8", "i16", "i32", "u8", "u16", "u32")
 """Integers of a kernel that can wrap around; 64 bits hold any address."""
 TOO_LONG = "it is a long expression"
-LONGEST, LONGEST_OF_DATA = 30_000, 3000
+LONGEST, LONGEST_OF_DATA = 2_000_000, 3000
 """Most characters of an expression, and of one of loaded values.
 
-Steps of an unrolled search double theirs.
+Steps of an unrolled search double theirs. Why so many: work items of persistent kernels have formulas with 0.6 million.
 """
 Handler = Callable[["Interpreter", Operation], None]
 
