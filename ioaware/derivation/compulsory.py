@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ioaware.analysis.formulas.evaluate import evaluate
@@ -75,6 +75,22 @@ def compulsory_of_launches(
         return None, ("compulsory is unknown: a kernel accesses only part of a tensor",)
     read_bytes, write_bytes = (sum(storage.bytes for storage in side) for side in sides)
     return Traffic(read_bytes, write_bytes), (NOTE if returned else NOTE_WRITTEN,)
+
+
+def cold_cache_bytes(captured: Capture, kernels: Sequence[KernelTraffic | None]) -> tuple[Traffic | None, ...]:
+    """Return the HBM bytes of each launch where no earlier one left data in the L2.
+
+    A launch reads each of its tensors once and writes it once; an atomic counts as a write. None for a torch operator,
+    where data decide the bytes, and where counts do not identify them.
+    """
+    found: list[Traffic | None] = []
+    for event, kernel in zip(captured.events, kernels, strict=True):
+        if kernel is None or not kernel.exact or not isinstance(event, CapturedLaunch):
+            found.append(None)
+        else:
+            alone = replace(captured, events=[event], returned=frozenset())
+            found.append(compulsory_of_launches(alone, [kernel])[0])
+    return tuple(found)
 
 
 def _tensors(arguments: Any) -> Iterator[tuple[str, TensorValue]]:

@@ -14,7 +14,7 @@ from triton.backends.compiler import GPUTarget
 from ioaware.capture.capture import DEFAULT_GPU, Capture, capture
 from ioaware.compilation.launches import CapturedLaunch, launch_configuration
 from ioaware.compilation.resource_usage import MachineCode, Resources
-from ioaware.derivation.compulsory import compulsory_of_launches
+from ioaware.derivation.compulsory import cold_cache_bytes, compulsory_of_launches
 from ioaware.derivation.data_dependent import LaunchUnknowns, check_unknowns, unknowns
 from ioaware.derivation.derived import Derived
 from ioaware.derivation.derived_launch import DerivedLaunch, derive_event, launchable
@@ -193,6 +193,7 @@ def _assemble(
         holds=tuple(part.holds for part in parts),
         validity=captured.validity,
         data=data,
+        cold_cache=cold_cache_bytes(captured, [part.traffic for part in parts]),
         configurations={
             event.name: event.alternatives
             for event in captured.events

@@ -14,7 +14,7 @@ from ioaware.capture.validity import Validity
 from ioaware.derivation.data_dependent import missing_values_error, unknowns
 from ioaware.derivation.launch_formulas import Formulas
 from ioaware.errors import UsageError
-from ioaware.result import Result, Traffic
+from ioaware.result import Result, Traffic, total
 from ioaware.symints.guards import Condition
 
 
@@ -47,6 +47,19 @@ class Derived(Result):
         default_factory=dict[str, "tuple[Mapping[str, Any], ...]"]
     )
     """All configurations of each autotuned kernel, by its name."""
+
+    cold_cache: tuple[Traffic | None, ...] = ()
+    """HBM bytes of each launch where no earlier one left data in the L2."""
+
+    @property
+    def hbm_of_kernels(self) -> Traffic | None:
+        """HBM bytes of the Triton and Gluon kernels, each with a cold L2.
+
+        None where those of a kernel are unknown.
+        """
+        each = zip(self.launches, self.cold_cache, strict=True) if self.cold_cache else ()
+        moved = [bytes_of_one for launch, bytes_of_one in each if launch.origin == "triton"]
+        return total(moved) if moved else None
 
     @property
     def unknowns(self) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ def test_a_bad_request_is_a_usage_error(arguments: tuple[str, ...], error: str, 
     assert error in predict(capsys, *arguments, code=2)
 
 
-def test_the_compulsory_bytes_of_a_gpu_are_shown_or_unknown() -> None:
+def test_hbm_and_compulsory_bytes_of_a_gpu_are_shown_or_unknown() -> None:
     known = Derived(
         "derive",
         "t",
@@ -87,16 +87,18 @@ def test_the_compulsory_bytes_of_a_gpu_are_shown_or_unknown() -> None:
         exact=True,
         launches=(Launch("k"),),
         kernels=(None,),
+        cold_cache=(Traffic(6_000, 2_000),),
     )
-    unknown = replace(known, compulsory=None, notes=("compulsory is unknown: of torch",))
+    unknown = replace(known, compulsory=None, cold_cache=(None,), notes=("compulsory is unknown: of torch",))
     ranks = [RankExchange(0), RankExchange(1)]
-    assert (
-        ranks_data("t", {}, ranks, [known, unknown])["over_gpus"]["ranks"][0]["kernels"]["compulsory"]["write_bytes"] == 1_000
-    )
+    first, second = (one["kernels"] for one in ranks_data("t", {}, ranks, [known, unknown])["over_gpus"]["ranks"])
+    assert first["compulsory"]["write_bytes"] == 1_000
+    assert first["hbm"] == {"read_bytes": 6_000, "write_bytes": 2_000}
+    assert "hbm" not in second
     out = io.StringIO()
     console = Console(file=out, width=200)
     console.print(*ranks_text("t", {}, ranks, [known, unknown]), sep="\n")
     shown = out.getvalue()
-    assert re.search(r"^0 .* 12,000 +5,000 +5,000 *$", shown, re.MULTILINE)
-    assert re.search(r"^1 .* 12,000 +5,000 +unknown *$", shown, re.MULTILINE)
+    assert re.search(r"^0 .* 12,000 +5,000 +6,000 +2,000 +5,000 *$", shown, re.MULTILINE)
+    assert re.search(r"^1 .* 12,000 +5,000 +unknown +unknown +unknown *$", shown, re.MULTILINE)
     assert "compulsory is unknown: of torch" in shown

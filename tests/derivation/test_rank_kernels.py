@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from ioaware.analysis.theory.counts.gpu_transfers import Problem
+from ioaware.analysis.theory.shard_calls import kernel_bytes
 from ioaware.derivation.derived import Derived
 from ioaware.derivation.exchanges import derive_exchanges
 from ioaware.derivation.rank_kernels import derive_rank_kernels
+from ioaware.result import total
 from ioaware.targets.target import load_target
 
 PROGRAM = """
@@ -58,6 +61,16 @@ def kernels(name: str, ranks: int, **params: Any) -> list[Derived | str]:
     return derive_rank_kernels(target, values, found)
 
 
+def hbm_of(derived: Derived, kernel: str = "") -> tuple[int, int]:
+    """Return HBM bytes of the kernels, or of one of them."""
+    each = zip(derived.launches, derived.cold_cache, strict=True)
+    moved = total(one for launch, one in each if launch.kernel == kernel) if kernel else derived.hbm_of_kernels
+    assert moved is not None
+    assert moved.read_bytes is not None
+    assert moved.write_bytes is not None
+    return moved.read_bytes, moved.write_bytes
+
+
 @pytest.mark.parametrize("gathers", [True, False])
 def test_each_rank_has_the_bytes_of_its_own_launches(gathers: bool, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
@@ -66,6 +79,7 @@ def test_each_rank_has_the_bytes_of_its_own_launches(gathers: bool, tmp_path: Pa
         assert derived.requested is not None
         size = 4 * 1001 * (rank + 1)
         assert (derived.requested.read_bytes, derived.requested.write_bytes, derived.exact) == (size, size, True)
+        assert hbm_of(derived) == (size, size)
 
 
 def test_a_program_without_kernels_says_so(tmp_path: Path) -> None:
@@ -95,8 +109,33 @@ def test_a_ring_requests_what_its_attention_kernels_request_on_one_gpu() -> None
         assert derived.requested.write_bytes == 2 * one.requested.write_bytes
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("method", ["ring", "all_to_all"])
+def test_attention_kernels_move_the_predicted_bytes_at_hbm(method: Any, causal: bool) -> None:
+    sizes = {"heads": 4, "kv_heads": 2, "head_dim": 64, "seq_len": 1000}
+    problem = Problem(ranks=2, batch=1, heads=4, kv_heads=2, seq_len=1000, kv_len=1000, head_dim=64, grid=(2, 1))
+    predicted = kernel_bytes(method, "forward", problem, 2, causal=causal, block_m=128, block_n=64).hbm
+    target = "ioaware.kernels.attention.distributed.rank_targets:forward"
+    first = kernels(target, 2, **sizes, method=method, causal=causal)[0]
+    assert isinstance(first, Derived)
+    assert sum(hbm_of(first, "hopper_forward_kernel")) == predicted
+    assert (sum(hbm_of(first)) > predicted) == (method == "ring")  # which merges partial results
+
+
+def test_a_kernel_whose_bytes_data_decide_has_no_hbm_bytes(tmp_path: Path) -> None:
+    program = PROGRAM.replace("tl.load(x + i, mask=i < n)", "tl.load(x + tl.load(x + i, mask=i < n).to(tl.int32), mask=i < n)")
+    (tmp_path / "program.py").write_text(program.replace("x + i, mask=i < n).to", "x + i, mask=i < tl.load(x)).to"))
+    derived = kernels(f"{tmp_path / 'program.py'}:copies", 2)[0]
+    assert isinstance(derived, Derived)
+    assert not derived.exact
+    assert derived.hbm_of_kernels is None
+
+
 def test_a_case_runs_whole_on_every_gpu() -> None:
     first, second = kernels("flash2", 2, seq_len=512)
     assert isinstance(first, Derived)
     assert isinstance(second, Derived)
     assert first.requested == second.requested
+    rows = 512 * 64 * 2
+    assert hbm_of(first) == (3 * rows, rows + 4 * 512)  # K and V once, which are requested for each row block

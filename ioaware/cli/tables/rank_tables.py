@@ -27,11 +27,12 @@ def ranks_data(target: str, params: Params, found: Sequence[RankExchange], kerne
 def _kernels_data(derived: Derived | str) -> dict[str, Any]:
     if isinstance(derived, str):
         return {"not_derived": derived}
-    data = derived.to_dict()
+    data, hbm = derived.to_dict(), derived.hbm_of_kernels
     return {
         "kernels": {
             "exact": data["exact"],
             **{name: data[name] for name in ("requested", "compulsory", "notes") if name in data},
+            **({"hbm": {"read_bytes": hbm.read_bytes, "write_bytes": hbm.write_bytes}} if hbm else {}),
         }
     }
 
@@ -42,11 +43,15 @@ def ranks_text(
     """Yield a row for each GPU, in bytes."""
     given = " ".join(f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in params.items())
     yield Text(printable(f"derive {target}  {given}\n"))
-    columns = ("GPU", "received, bytes", "sent, bytes", "messages sent", "requested reads", "requested writes", "compulsory")
+    columns = (
+        *("GPU", "received, bytes", "sent, bytes", "messages sent", "requested reads", "requested writes"),
+        *("hbm reads", "hbm writes", "compulsory"),
+    )
     rows = [
         (
             *(str(one.rank), f"{one.received_bytes:,}", f"{one.sent_bytes:,}", f"{sum(map(len, one.sends.values())):,}"),
             *_requested(derived),
+            *_hbm(derived),
             _compulsory(derived),
         )
         for one, derived in zip(found, kernels, strict=True)
@@ -72,6 +77,12 @@ def _requested(derived: Derived | str) -> tuple[str, str]:
     return f"{about}{derived.requested.read_bytes:,}", f"{about}{derived.requested.write_bytes:,}"
 
 
+def _hbm(derived: Derived | str) -> tuple[str, str]:
+    """Return HBM reads and writes of a rank's kernels, each with a cold L2."""
+    moved = None if isinstance(derived, str) else derived.hbm_of_kernels
+    return ("unknown", "unknown") if moved is None else (f"{moved.read_bytes:,}", f"{moved.write_bytes:,}")
+
+
 def _compulsory(derived: Derived | str) -> str:
     """Return the least bytes that a rank's kernels read and write at HBM."""
     floor = None if isinstance(derived, str) else derived.compulsory
@@ -90,5 +101,9 @@ def _kernel_notes(kernels: Sequence[Derived | str]) -> Iterator[RenderableType]:
         yield Text(f"note: requested: {exact}: the Triton and Gluon kernels of each GPU, as `derive` counts them")
         if any(one.requested and one.requested.atomic_bytes for one in known):
             yield Text("note: atomic operations come on top; --json has them")
+        if any(one.hbm_of_kernels for one in known):
+            yield Text("note: hbm: each kernel alone, with a cold L2: every tensor read once, written once; atomics are writes")
+        if not all(one.hbm_of_kernels for one in known):
+            yield Text("note: hbm is unknown: data decide a kernel's bytes, or it accesses a part of a tensor")
         for note in dict.fromkeys(note for one in known for note in one.notes if note.startswith("compulsory")):
             yield Text(printable(f"note: {note}"))
