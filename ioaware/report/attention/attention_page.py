@@ -117,6 +117,7 @@ def attention_page(contents: Contents, now: datetime) -> Document:
         "fused_columns": fused_rows.COLUMNS,
         "fused": fused_rows.fused_rows(contents.fused),
         "flop_heads": significant(headline_rows.heads_of_flops(), 2),
+        "matrices_once": significant(headline_rows.each_matrix_once_gbytes(), 3),
         "systems": systems,
         "systems_text": system_rows.measured_text(systems),
         "problem_columns": columns(words=("target", "source", "status", "parameters", "why")),

@@ -10,6 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ioaware.analysis.formulas.evaluate import evaluate
+from ioaware.analysis.theory.counts.standard import idealised
+from ioaware.analysis.theory.counts.standard_backward import idealised as idealised_backward
 from ioaware.bench.training.training_record import TrainingRecord
 from ioaware.display.units import significant
 from ioaware.measurement.time_bounds import with_bounds
@@ -145,6 +148,18 @@ def heads_of_flops() -> float:
     standard, flash = (printed.gflops or 0.0 for printed in PRINTED)
     n, d = int(SHAPE["seq_len"] or 0), int(SHAPE["head_dim"] or 0)
     return (flash - standard) * 1e9 / (2 * n * n * d)
+
+
+def each_matrix_once_gbytes() -> float:
+    """Return GB of standard attention, each matrix moved once per line.
+
+    Forward and backward, in float16.
+    """
+    values = {"N": SHAPE["seq_len"], "N_k": SHAPE["seq_len"], "d": SHAPE["head_dim"], "e": 2}
+    integers = {name: int(value or 0) for name, value in values.items()}
+    both = (idealised(), idealised_backward())
+    per_head = sum(evaluate(moved.bytes, integers) for counts in both for moved in (counts.reads, counts.writes))
+    return per_head * int(SHAPE["batch"] or 0) * int(SHAPE["heads"] or 0) / 1e9
 
 
 def _row(

@@ -12,7 +12,7 @@ import pytest
 
 from ioaware.cases import CASES
 from ioaware.prediction import predict
-from ioaware.report.attention.headline_rows import PRINTED, counted, heads_of_flops
+from ioaware.report.attention.headline_rows import PRINTED, counted, each_matrix_once_gbytes, heads_of_flops
 from ioaware.report.attention.race_answers import answers
 from ioaware.report.attention.race_rows import losses, race_rows
 from ioaware.report.attention.system_rows import small_params, system_sections
@@ -86,6 +86,7 @@ def test_the_printed_flops_are_those_of_64_heads() -> None:
     assert standard == pytest.approx(12 * 1024**2 * 64 * heads / 1e9)
     assert flash == pytest.approx(14 * 1024**2 * 64 * heads / 1e9)
     assert flash_bytes == pytest.approx(4.4, rel=0.06)
+    assert each_matrix_once_gbytes() == pytest.approx((11 * 1024**2 + 12 * 1024 * 64) * 2 * heads / 1e9)
 
 
 def test_rows_of_the_race_count_every_point_once_and_name_where_others_win() -> None:
