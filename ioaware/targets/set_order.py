@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import ast
 import dis
+import importlib.util
 import inspect
+import os
 import sys
 import textwrap
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -24,6 +27,12 @@ _frames: Any = eval_frame
 COMPREHENSIONS = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 """Code that is part of the function around it, from the middle of its source."""
 
+OF_TORCH = ("networkx", "filelock", "fsspec")
+"""Packages that torch's compiler uses.
+
+Why: it loads them on first use, and what they do for it decides no launch.
+"""
+
 _SET_OPCODES = frozenset(dis.opmap[name] for name in ("BUILD_SET", "SET_ADD", "SET_UPDATE"))
 
 
@@ -34,14 +43,15 @@ _COLLECTORS: list[object] = []
 def executed_code(is_library: Callable[[str], bool]) -> Generator[dict[CodeType, dict[str, Any]]]:
     """Collect the code of functions that run inside the block.
 
-    Those of files of libraries are left out. The values are their global variables. Nothing is collected under a debugger.
+    Those of files of libraries, and what other packages do for these, are left out. The values are their global variables.
+    Nothing is collected under a debugger.
     """
     codes: dict[CodeType, dict[str, Any]] = {}
 
     def note(frame: FrameType, _event: str, _argument: Any) -> None:
         code = frame.f_code
         is_module = "__name__" in frame.f_globals  # other variables of `exec` may hold tensors, which autograd would then copy
-        if code not in codes and is_module and not is_library(code.co_filename):
+        if code not in codes and is_module and not is_library(_acts_for(frame)):
             codes[code] = frame.f_globals
 
     if sys.gettrace() is not None:
@@ -69,6 +79,21 @@ def code_left_out() -> Generator[None]:
         yield
     finally:
         sys.settrace(collector)
+
+
+def _acts_for(frame: FrameType) -> str:
+    """Return the file of a frame; the caller's if a package of torch runs for it."""
+    folders = _folders_of_torch()
+    caller: FrameType | None = frame
+    while caller is not None and caller.f_code.co_filename.startswith(folders):
+        caller = caller.f_back
+    return (caller or frame).f_code.co_filename
+
+
+@lru_cache(maxsize=1)
+def _folders_of_torch() -> tuple[str, ...]:
+    specs = [importlib.util.find_spec(name) for name in OF_TORCH]
+    return tuple(place + os.sep for spec in specs if spec for place in spec.submodule_search_locations or ())
 
 
 def _leave_to_python(code: CodeType) -> None:

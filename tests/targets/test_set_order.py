@@ -7,8 +7,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from networkx.utils.misc import flatten
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
+from ioaware.fakegpu import host_caller
 from ioaware.targets.set_order import executed_code, lines_in_set_order
 
 
@@ -191,3 +194,15 @@ def test_sorted_names_have_one_order() -> None:
     with executed_code(lambda file: file != __file__) as codes:
         in_order()
     assert not lines_in_set_order(codes)
+
+
+def test_what_torch_has_another_package_do_is_not_host_code() -> None:
+    with executed_code(host_caller.is_library) as codes:
+        tree_map(flatten, [{"a": 1}])
+    assert flatten.__code__ not in codes
+
+
+def test_what_host_code_has_that_package_do_is_host_code() -> None:
+    with executed_code(host_caller.is_library) as codes:
+        flatten([1])
+    assert flatten.__code__ in codes
