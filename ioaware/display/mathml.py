@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +29,41 @@ def mathml(expr: Expr) -> str:
     sympy does not escape names, so they are escaped first.
     """
     from sympy import Symbol
-    from sympy.printing import mathml as printer
 
-    typeset: Any = printer
     found: Any = expr
     names = {symbol: escape(clean(str(symbol))) for symbol in found.atoms(Symbol)}
     safe = {symbol: Symbol(name, **symbol.assumptions0) for symbol, name in names.items() if name != str(symbol)}
-    text = str(typeset(found.xreplace(safe), printer="presentation", disable_split_super_sub=True, mul_symbol="dot"))
+    text = str(_printer().doprint(found.xreplace(safe)))
     text = ENTITY.sub(lambda found: chr(int(found[1])) if found[1] else chr(int(found[2], 16)), text)
     text = text.replace("<mo>-</mo>", "<mo>−</mo>")
     text = INDEXED.sub(r"<msub><mi>\1</mi><mi>\2</mi></msub>", text)
     return f"<math>{text}</math>" if len(text) <= LONGEST else f"a formula in {len(text)} characters of MathML"
+
+
+@lru_cache(maxsize=1)
+def _printer() -> Any:
+    """Return sympy's printer, with cases as the command line writes them."""
+    from sympy.printing.mathml import MathMLPresentationPrinter as Printer
+
+    base: Any = Printer
+
+    class WithCases(base):
+        def _print_Piecewise(self, expr: Any) -> Any:  # noqa: N802 - sympy looks printers up by class name
+            *cases, (last, always) = expr.args
+            has_else = always == True  # noqa: E712 - sympy's own
+            parts: list[Any] = [self._sign("mo", "(")]
+            for value, when in cases if has_else else expr.args:
+                between, after = self._sign("mtext", "\u00a0if\u00a0"), self._sign("mtext", "\u00a0else\u00a0")
+                parts += [self._print(value), between, self._print(when), after]
+            parts += [self._print(last) if has_else else self._sign("mtext", "unknown"), self._sign("mo", ")")]
+            row = self.dom.createElement("mrow")
+            for part in parts:
+                row.appendChild(part)
+            return row
+
+        def _sign(self, name: str, text: str) -> Any:
+            element = self.dom.createElement(name)
+            element.appendChild(self.dom.createTextNode(text))
+            return element
+
+    return WithCases({"disable_split_super_sub": True, "mul_symbol": "dot"})

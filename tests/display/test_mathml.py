@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ElementTree
 
 import sympy
@@ -38,3 +39,10 @@ def test_a_very_long_formula_is_shown_by_its_length() -> None:
 def test_factors_do_not_run_together() -> None:
     cols, rows = positive_symbols("cols rows")
     assert "<mi>cols</mi><mo>\u00b7</mo><mi>rows</mi>" in mathml(2 * cols * rows).replace("&#xB7;", "\u00b7")
+
+
+def test_cases_are_written_as_on_the_command_line() -> None:
+    cols, rows = positive_symbols("cols rows")
+    math = mathml(4 + sympy.Piecewise((rows, sympy.Eq(cols, 8)), (cols, True)))
+    assert re.sub(r"<[^>]*>", "", math).replace("\u00a0", " ") == "(rows if cols=8 else cols)+4"
+    assert re.sub(r"<[^>]*>", "", mathml(sympy.Piecewise((rows, sympy.Eq(cols, 8))))).endswith("unknown)")

@@ -108,3 +108,12 @@ def show(expr: Expr) -> str:
     Nothing in ioaware parses a formula.
     """
     return str(_Printer().doprint(with_brackets(expr)))  # pyright: ignore[reportUnknownMemberType]
+
+
+def is_longer_by_data(term: Expr, expr: Expr) -> bool:
+    """Return whether a leading term in unknown data is longer than its formula.
+
+    An unknown's name has a source line.
+    """
+    symbols: Any = term.free_symbols
+    return any("@" in str(symbol) for symbol in symbols) and len(show(term)) > len(show(expr))

@@ -15,7 +15,7 @@ from sympy import Expr
 
 from ioaware.analysis.formulas.divisibility_cases import Cases, cases
 from ioaware.analysis.formulas.leading_term import leading
-from ioaware.analysis.formulas.printing import show
+from ioaware.analysis.formulas.printing import is_longer_by_data, show
 from ioaware.analysis.formulas.typeset import typeset, typeset_condition
 from ioaware.analysis.ir import Count, KernelTraffic
 from ioaware.derivation.derived import Derived
@@ -164,7 +164,7 @@ def formula_row(name: str, value: str, expr: Expr, at_most: bool = False) -> For
     formula = (within(SECONDS, lambda: typeset(case.whole)) or "") if written else ""
     found: Any = within(SECONDS, lambda: leading(expr).term) if written else None
     term = ""
-    if found is not None and found != case.whole and found.free_symbols:
+    if found is not None and found != case.whole and found.free_symbols and not is_longer_by_data(found, expr):
         term = within(SECONDS, lambda: typeset(found)) or ""
     where = "" if case.where is None else typeset_condition(case.where)
     other = "" if case.otherwise is None else within(SECONDS, lambda: typeset(case.otherwise)) or ""  # pyright: ignore[reportArgumentType]

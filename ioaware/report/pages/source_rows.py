@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ioaware.analysis.formulas.leading_term import leading
-from ioaware.analysis.formulas.printing import show
+from ioaware.analysis.formulas.printing import is_longer_by_data, show
 from ioaware.analysis.formulas.typeset import typeset
 from ioaware.analysis.ir import Count
 from ioaware.derivation.annotated_source import MAX_HOT, AnnotatedSource
@@ -119,7 +119,9 @@ def _formula(count: Count) -> tuple[str, str]:
     bound, text = "≤ " if count.at_most else "", show(count.expr)
     whole = within(SECONDS, lambda: typeset(count.expr)) or f"<code>{escape(clean(text, MAX_TEXT))}</code>"
     found: Any = within(SECONDS, lambda: leading(count.expr).term) if len(text) > MAX_OPEN else None
-    first = "" if found is None or found == count.expr else within(SECONDS, lambda: typeset(found))
+    if found is None or found == count.expr or is_longer_by_data(found, count.expr):
+        return bound + whole, ""
+    first = within(SECONDS, lambda: typeset(found))
     return (bound + first, whole) if first else (bound + whole, "")
 
 

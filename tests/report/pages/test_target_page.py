@@ -178,6 +178,14 @@ def test_formulas_without_a_variable_are_numbers() -> None:
     assert not FormulaTable("kernel", (row, formula_row("writes", "8 B", 2 * sympy.Symbol("n", positive=True))), ()).constant
 
 
+def test_a_leading_term_in_data_that_is_longer_than_the_formula_is_not_shown() -> None:
+    names = ("rows", "pid_0", "ends[pid_0]@k.py:4", "ends[pid_0 + 1]@k.py:4")
+    rows, pid, low, high = (Symbol(name, integer=True) for name in names)
+    length = sympy.Max(0, high - low)
+    assert not formula_row("reads", "", sympy.Sum(length, (pid, 0, rows - 1)) + 8 * rows).leading
+    assert formula_row("reads", "", sympy.ceiling(rows / 64) * 64 + 8 * rows).leading
+
+
 def test_a_condition_in_brackets_is_explained() -> None:
     size, said = Symbol("n", integer=True, positive=True), "A condition in brackets is 1 where it holds, else 0."
     found = findings(["n", "m"])
