@@ -188,11 +188,12 @@ def _rates_note(found: Findings) -> str:
     return (
         f"{machine.name}: {'; '.join(known) or 'no rates are on record'}. "
         + (f"Not on record: the rate {', '.join(missing)}. " if known and missing else "")
+        + "L2 bytes: requested, in whole sectors where they are known, less what the L1s serve by simulation. "
         + "FLOPs are those of matrix products; other arithmetic is not counted, so a least time may be too low."
     )
 
 
-FLOOR_COLUMNS = columns("HBM bytes ÷ rate", "requested ÷ L2 rate", "FLOPs ÷ peak", "at least", words=("for", "binds"))
+FLOOR_COLUMNS = columns("HBM bytes ÷ rate", "L2 bytes ÷ rate", "FLOPs ÷ peak", "at least", words=("for", "binds"))
 MEASURED_COLUMNS = [
     {"name": "parameters", "number": False},
     {"name": "GPU", "number": False},

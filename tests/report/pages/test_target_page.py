@@ -235,14 +235,16 @@ def test_equal_launches_are_one_bar() -> None:
 def test_a_launch_that_the_l2_binds_says_so() -> None:
     """What programs request bounds the time through the L2."""
     found = findings(["a"])
-    many = Traffic(10**12, 0)
+    many = Traffic(10**11, 0, 0, 10**12, 0)
     derived = replace(found.derived, requested=many, launches=(replace(found.derived.launches[0], requested=many),))
     given = replace(found, source=replace(found.source, result=derived))
     l2 = given.machine.level("l2").bandwidth_bytes_per_s
     assert l2 is not None
     assert (given.simulated_bound.binds, given.launch_bounds[0].binds) == ("L2", "L2")
     assert given.simulated_bound.time_ns == pytest.approx(1e21 / l2)
-    assert "bound by L2" in render(target_page(given))
+    page = render(target_page(given))
+    assert "bound by L2" in page
+    assert "L2 bytes ÷ rate" in page, "sectors, not the requested bytes"
 
 
 def test_a_products_least_time_is_that_of_its_arithmetic() -> None:
