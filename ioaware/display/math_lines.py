@@ -11,7 +11,7 @@ from collections.abc import Iterator
 TAG = re.compile(r"<(/?)(\w+)[^>]*>[^<]*")
 OPERATOR = re.compile(r"<mo[^>]*>([^<]*)</mo>")
 OPENING, CLOSING, SIGNS, AFTER = "([⌈⌊", ")]⌉⌋", "+−", ",·"
-ONE_LINE = 40
+ONE_LINE = 30
 """Characters of a formula that is not divided."""
 PIECE = 20
 """Least characters of a piece that ends inside of parentheses."""

@@ -2,8 +2,8 @@
 
 There is one colour per algorithm and one form per source, in light and dark.
 
-The colours are Okabe and Ito's, distinct under common colour-vision deficiencies; the dark ones are lighter. Forms repeat the
-source that colours show, so that no figure needs colour.
+The colours are Okabe and Ito's, distinct under common colour-vision deficiencies. Light ones of text are darker, dark ones are
+lighter. Forms repeat the source that colours show, so that no figure needs colour.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ioaware.report.chart import Mark
 
 COLORS: Mapping[str, tuple[str, str]] = {
-    "standard": ("#d55e00", "#ff8f40"),
+    "standard": ("#c24e00", "#ff8f40"),
     "flash1": ("#0072b2", "#5cb8f5"),
     "flash2": ("#00825f", "#35c79a"),
     "hopper": ("#8a6500", "#e3bb4d"),

@@ -265,6 +265,14 @@
     });
   }
 
+  // An open system takes the page's width; its name stays where it was pressed.
+  for (const name of document.querySelectorAll(".families summary")) {
+    name.addEventListener("click", () => {
+      const { top } = name.getBoundingClientRect();
+      setTimeout(() => window.scrollBy(0, name.getBoundingClientRect().top - top));
+    });
+  }
+
   const order = (row, column) => (row.cells[column].dataset.v === undefined ? row.cells[column].textContent : Number(row.cells[column].dataset.v));
   for (const table of document.querySelectorAll("table.sortable")) {
     table.querySelectorAll("th button").forEach((button, column) => {

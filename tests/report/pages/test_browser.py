@@ -53,6 +53,10 @@ page.onload = async () => {
   found.figures = figures.map((one) => [...one.querySelectorAll("svg.plot, svg.bars")].filter(shown).length);
   found.cells = figures.map((one) => one.querySelectorAll(".cell").length);
   found.buttons = [...words.querySelectorAll(".buttons")].every((one) => !one.hidden);
+  const look = (one) => inside.getComputedStyle(one);
+  const scrolls = (one) => one.scrollWidth > one.clientWidth + 1 && ["auto", "scroll"].includes(look(one).overflowX);
+  const unmarked = [...words.querySelectorAll("main *")].filter((one) => scrolls(one) && look(one).backgroundImage === "none");
+  found.unmarked = unmarked.map((one) => one.textContent.slice(0, 60));
   const named = (one) => (one.getAttribute("aria-label") || one.textContent).trim();
   found.named = [...words.querySelectorAll("button, [role=img], [role=group], [role=region]")].every(named);
   if (area) {
@@ -177,6 +181,7 @@ def test_a_page_works(page: Path, width: int) -> None:
     assert found["width"] <= width
     assert found["figures"] == found["cells"]
     assert min(found["figures"], default=1) > 0
+    assert found["unmarked"] == [], "columns are lost without a shadow at the edge"
     assert found["buttons"]
     assert found["named"]
     assert found["reached"]
