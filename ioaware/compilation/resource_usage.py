@@ -86,7 +86,7 @@ class MachineCode:
         if self._compiler is None:
             return
         for launch in launches:  # `of` reports a failure, unless compiling for the formula did so first
-            with suppress(Exception), compile_errors(launch, self._gpu):
+            with suppress(Exception), compile_errors(launch.name, launch.file, self._gpu):
                 work = _Lowering(launch, self._gpu, self._compiler)
                 if work.key not in resource_cache and work.key not in self._pending and not disk_cache.load(work.name()):
                     self._pending[work.key] = self._threads.submit(work.prepared())
@@ -99,7 +99,7 @@ class MachineCode:
         launch = self._launches[at]
         if self._compiler is None:
             return resources_by_triton(launch, {}, self._gpu)
-        with compile_errors(launch, self._gpu):
+        with compile_errors(launch.name, launch.file, self._gpu):
             work = _Lowering(launch, self._gpu, self._compiler)
             if work.key not in resource_cache:
                 if len(resource_cache) >= RESOURCE_CACHE_SIZE:

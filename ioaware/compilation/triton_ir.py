@@ -102,7 +102,7 @@ def first_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) 
     Raises `UsageError` with Triton's message where the kernel does not compile.
     """
 
-    with compile_errors(launch, gpu):
+    with compile_errors(launch.name, launch.file, gpu):
         source, options, backend = general_source(launch, values, gpu)
         text = _texts.get(_key(source, options, gpu))
         if text is None:
@@ -158,7 +158,7 @@ def _parameters(signature: Iterable[tuple[Any, Any]], given: Any, outer: str = "
 
 def compiled(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> Any:
     """Return Triton's compiled kernel at the given values, through Triton's cache."""
-    with compile_errors(launch, gpu):
+    with compile_errors(launch.name, launch.file, gpu):
         source, options, _ = specialise(launch, lambda expr: integer_at(expr, values), values, gpu)
         return _triton.compile(source, target=gpu, options=options.__dict__)
 
@@ -166,7 +166,7 @@ def compiled(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) 
 def compiled_ir(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> FirstIR:
     """Return the TTGIR that the machine code is made of, at the given values."""
     text: str = compiled(launch, values, gpu).asm["ttgir"]
-    with compile_errors(launch, gpu):
+    with compile_errors(launch.name, launch.file, gpu):
         source, _, _ = specialise(launch, lambda expr: integer_at(expr, values), values, gpu)
     return FirstIR(text, tuple(_parameters(source.signature.items(), launch.arguments)))
 
@@ -256,7 +256,7 @@ class _Pointer(jit.MockTensor):
 
 
 @contextmanager
-def compile_errors(launch: CapturedLaunch, gpu: GPUTarget) -> Generator[None]:
+def compile_errors(name: str, file: str, gpu: GPUTarget) -> Generator[None]:
     """Convert errors of Triton's compiler to one `UsageError`.
 
     It has kernel, line and reason, and the compiler's output is dropped.
@@ -268,19 +268,17 @@ def compile_errors(launch: CapturedLaunch, gpu: GPUTarget) -> Generator[None]:
     except UsageError:
         raise
     except Exception as error:
-        remedy = _remedy(launch) if isinstance(error, PTXASError) else ""
-        raise UsageError(
-            f"{launch.name} does not compile for {gpu.backend}:{gpu.arch}: {_compiler_message(error)}", remedy
-        ) from error
+        remedy = _remedy(file) if isinstance(error, PTXASError) else ""
+        raise UsageError(f"{name} does not compile for {gpu.backend}:{gpu.arch}: {_compiler_message(error)}", remedy) from error
 
 
-def _remedy(launch: CapturedLaunch) -> str:
+def _remedy(file: str) -> str:
     """Return what to do where ptxas fails.
 
     It reads the source's path between quotes.
     """
-    if '"' in launch.file:
-        return f"ptxas cannot read the double quote in the path {launch.file}: rename it."
+    if '"' in file:
+        return f"ptxas cannot read the double quote in the path {file}: rename it."
     return "What a newer GPU can do needs --gpu, for example cuda:100."
 
 

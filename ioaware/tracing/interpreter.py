@@ -9,7 +9,6 @@ separate functions: the user's modules stay unchanged, and the same kernel still
 from __future__ import annotations
 
 import inspect
-import itertools
 import threading
 import warnings
 from collections import defaultdict
@@ -23,6 +22,7 @@ import numpy as np
 import torch
 import torch.utils._python_dispatch as _dispatch
 import triton.language as _tl
+from triton.backends.compiler import GPUTarget
 from triton.compiler import code_generator as _code_generator
 from triton.compiler import compiler as _compiler
 from triton.runtime import interpreter as _interpreter
@@ -30,12 +30,14 @@ from triton.runtime import jit as _jit
 
 from ioaware._monkeypatch import Patches
 from ioaware.capture.launched_kernel import LaunchedKernel, activate, deactivate
+from ioaware.compilation.launch_limits import launch_failure
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autotuning import patch_autotuners, run_one_configuration
 from ioaware.targets.loading import failing_line
 from ioaware.targets.set_order import code_left_out
 from ioaware.tracing.address_space import AddressSpace, OutsideStorageError
 from ioaware.tracing.address_space import install as install_translation
+from ioaware.tracing.configurations import Configurations
 from ioaware.tracing.interpreter_fixes import install_fixes
 from ioaware.tracing.libdevice import install as install_libdevice
 from ioaware.tracing.observer import Observer, observed
@@ -79,26 +81,23 @@ def interpret_kernels(
     autotune: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     observer: Observer | None = None,
+    gpu: GPUTarget | None = None,
 ) -> Generator[None]:
     """Run kernels launched inside the block in the interpreter.
 
     Each launch is inside `around`.
 
     An autotuned kernel runs once, with its first configuration after pruning that has the values of `autotune`. Nothing is
-    timed. `progress` is notified of launches and programs, `observer` also of loops and assignments.
+    timed. `progress` is notified of launches and programs, `observer` also of loops and assignments. What `gpu` cannot
+    launch is refused, and a configuration that it cannot run is passed over.
     """
-    session = _Session(around, dict(autotune or {}), progress, observer)
+    session = _Session(around, dict(autotune or {}), progress, observer, gpu)
     with Patches() as patches:
         for kind in (jit.JITFunction, interpreter.InterpretedFunction):
             patches.set(kind, "run", session.run(kind.run))
         patches.set(compiler.CompiledKernel, "__getitem__", session.relaunch)
 
-        def one_configuration(plain: Callable[..., Any], tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return run_one_configuration(
-                plain, tuner, args, kwargs, required=session.required, verb="traced", add_note=session.add_note
-            )
-
-        patch_autotuners(patches, one_configuration)
+        patch_autotuners(patches, session.tuned)
         activate(session.launch)
         try:
             yield
@@ -113,11 +112,19 @@ class _Session:
     """
 
     def __init__(
-        self, around: LaunchContext, required: Mapping[str, Any], progress: Progress | None, observer: Observer | None
+        self,
+        around: LaunchContext,
+        required: Mapping[str, Any],
+        progress: Progress | None,
+        observer: Observer | None,
+        gpu: GPUTarget | None,
     ) -> None:
         self.around = around
         self.required = required
         self.notes: tuple[str, ...] = ()
+        self.gpu = gpu
+        self.tuning = False
+        self.configurations = Configurations(gpu) if gpu else None
         self.functions: dict[Any, Callable[..., Any]] = {}
         self.usages: list[Usage] = []
         self.space = AddressSpace()
@@ -130,9 +137,18 @@ class _Session:
         Why: host code may launch from several threads, and the interpreter has one state.
         """
 
-    def add_note(self, note: str) -> None:
-        """Add a note to the next launch."""
-        self.notes += (note,)
+    def tuned(self, plain: Callable[..., Any], tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an autotuned kernel in one configuration, which the next launch notes."""
+
+        def note(text: str) -> None:
+            self.notes = (*notes, text)
+
+        notes, tuning = self.notes, self.tuning
+        self.tuning = tuning or len(tuner.configs) > 1  # a subclass calls its base with the one that it chose
+        try:
+            return run_one_configuration(plain, tuner, args, kwargs, required=self.required, verb="traced", add_note=note)
+        finally:
+            self.tuning = tuning
 
     def run(self, compile_and_run: Callable[..., Any]) -> Callable[..., Any]:
         """Return `KernelInterface.run` as a plain function.
@@ -151,6 +167,8 @@ class _Session:
 
             if warmup:
                 return compiled() if isinstance(kernel, jit.JITFunction) else None
+            if self.tuning and self.configurations and isinstance(kernel, jit.JITFunction):
+                self.configurations.check(kernel, dict(enumerate(args)) | kwargs, compiled)
             arguments = self.launch(kernel, args, grid, kwargs)
             if not isinstance(kernel, jit.JITFunction):
                 return None
@@ -188,6 +206,10 @@ class _Session:
         bound.apply_defaults()
         sizes: Any = grid(dict(bound.arguments)) if callable(grid) else grid
         shape = tuple(map(int, sizes))
+        if self.gpu and (failure := launch_failure(shape, None, self.gpu)):
+            raise UsageError(
+                f"{kernel.fn.__name__}: {failure}", "Give each program more work, or use another axis of the grid."
+            )
         constants = {name for name, value in bound.arguments.items() if _is_constant(kernel, signature.parameters[name], value)}
         notes, self.notes = self.notes, ()
         around = self.around(kernel.fn.__name__, shape, notes, bound.arguments)
@@ -219,7 +241,7 @@ class _Session:
         builder.set_grid_dim(width, height, depth)
         if self.progress:
             self.progress.begin(kernel.fn.__name__, width * height * depth)
-        for program in itertools.product(range(width), range(height), range(depth)):
+        for program in ((x, y, z) for x in range(width) for y in range(height) for z in range(depth)):
             builder.set_grid_idx(*program)
             if self.observer:
                 self.observer.program(program)

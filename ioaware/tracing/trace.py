@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from ioaware.capture.capture import DEFAULT_GPU
 from ioaware.capture.host_state import host_state_restored
 from ioaware.capture.parameter_names import ParameterNames
 from ioaware.case import Work
@@ -151,7 +152,7 @@ class Tracer:
             cuda_on_cpu(self._host_tensors) as stand_in,
             torch_settings_restored(),
             torch_compile_on_fake_gpu(stand_in, eager=self._eager),
-            interpret_kernels(self.launch, self.autotune, self.progress, self._observer),
+            interpret_kernels(self.launch, self.autotune, self.progress, self._observer, DEFAULT_GPU),
         ):
             _random.manual_seed(SEED)
             yield stand_in

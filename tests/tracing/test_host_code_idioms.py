@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import ioaware
+from ioaware.capture.capture import DEFAULT_GPU
 from ioaware.errors import UsageError
+from ioaware.fakegpu.autotuning import ConfigurationError
+from ioaware.targets.loading import load_file
+from ioaware.tracing.configurations import Configurations
 from tests.support import SUPPORT
 
 TARGETS = SUPPORT / "targets/host_code_targets.py"
@@ -89,3 +95,26 @@ def test_a_file_that_defines_operators_is_loaded_again(tmp_path: Path) -> None:
         result = verb(f"{file}:doubled")
         assert result.requested is not None
         assert (result.requested.read_bytes, result.requested.write_bytes) == (400, 400)
+
+
+def test_a_configuration_that_does_not_compile_is_passed_over() -> None:
+    traced = ioaware.trace(f"{TARGETS}:uncompilable_configuration", n=100)
+    (note,) = (note for note in traced.launches[-1].notes if note.startswith("autotuned over"))
+    assert "traced with BLOCK=128" in note
+    assert "BLOCK=48, num_warps=4, num_stages=3 is passed over: uncompilable_kernel does not compile" in note
+    with pytest.raises(UsageError, match="wrong_kernel runs with none of its 3 configurations"):
+        ioaware.trace(f"{TARGETS}:only_uncompilable_configurations", n=100)
+
+
+@pytest.mark.parametrize(("shared_bytes", "runs"), [(232_448, True), (232_449, False)])
+def test_a_configuration_with_too_much_shared_memory_is_passed_over(shared_bytes: int, runs: bool) -> None:
+    kernel = load_file(TARGETS).uncompilable_kernel.fn
+    code = SimpleNamespace(metadata=SimpleNamespace(shared=shared_bytes))
+    with nullcontext() if runs else pytest.raises(ConfigurationError, match="bytes of shared memory"):
+        Configurations(DEFAULT_GPU).check(kernel, {"BLOCK": 128}, lambda: code)
+
+
+@pytest.mark.parametrize(("name", "programs"), [("tall_grid", "70,000 programs along y"), ("wide_grid", "3,900,000,000")])
+def test_a_grid_beyond_the_limits_of_cuda_is_refused(name: str, programs: str) -> None:
+    with pytest.raises(UsageError, match=f"CUDA cannot launch it: its grid has {programs}"):
+        ioaware.trace(f"{TARGETS}:{name}")

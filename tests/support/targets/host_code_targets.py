@@ -303,6 +303,11 @@ def tall_grid(rows: int = 70_000):
     tall_kernel[(1, rows)](x)
 
 
+def wide_grid(programs: int = 3_900_000_000):
+    x = ones(64)
+    scale_kernel[(programs,)](x, x, 64, 2.0, BLOCK=64)
+
+
 @triton.jit
 def tall_kernel(x):
     tl.store(x + tl.program_id(1), 1.0)
