@@ -128,7 +128,7 @@ SLOW: tuple[tuple[str, str | None], ...] = (
     (r"tests/tracing/test_trace_isolation.py::test_(traces_are_the_same_with|values_are_those)", None),
     (r"tests/measurement/test_measure_processes.py::test_a_process_that_ignores_sigterm_is_killed", None),
     (r"tests/measurement/test_forked_call.py::test_limits_of_time_and_memory", None),
-    (r"tests/cli/test_isolated.py::test_v_shows_the_stack_of_a_crash", None),
+    (r"tests/cli/test_isolated.py::test_v_shows_the_stack_of_a_failure", None),
     # Counted again by plain interpretation: half of the zoo, and no Gluon.
     (r"tests/analysis/ir/concrete/test_interpret.py::test_execution_equals_the_formulas", r"\[[a-m]"),
     (r"tests/derivation/test_check.py::test_gluon_kernels_are_counted_again", None),

@@ -62,7 +62,7 @@ from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.symints.host_line import ReadsDataError
 from ioaware.symints.symbols import Symbols, cheap_simplify
 from ioaware.symints.without_dynamo import without_torch_compile
-from ioaware.targets.loading import failing_line, first_line
+from ioaware.targets.loading import failing_line, what_raised
 from ioaware.targets.other_threads import starts_noted
 from ioaware.targets.set_order import executed_code, lines_in_set_order, set_order_notes
 from ioaware.targets.target import Target, work_of
@@ -259,7 +259,7 @@ class HostRunner:
                 run.notes += order
                 run.may_differ = True
         except (Exception, SystemExit) as error:
-            run.error = error if isinstance(error, Exception) else UsageError(f"{self._target.name} exits")
+            run.error = error if isinstance(error, Exception) else self._raised(error)
         finally:
             self._state.restore()
         return run
@@ -344,7 +344,7 @@ class HostRunner:
                 "Leave the comparison out, or trace the function.",
             ) from error
         except (Exception, SystemExit) as error:
-            raise self.user_error(error if isinstance(error, Exception) else UsageError(f"{self.name} exits")) from error
+            raise self.user_error(error if isinstance(error, Exception) else self._raised(error)) from error
         run = self.run(SymbolicParams({}))
         if run.error is None and self._reads.kernel_floats:
             self._probe_kernel_floats(run)
@@ -384,19 +384,26 @@ class HostRunner:
         return any(name in str(error) for name in (*SYMBOLIC_NUMBERS, NUMPY_REFUSED))
 
     def user_error(self, error: Exception) -> IoawareError:
-        """Return an exception of the user's function as one sentence with its line."""
+        """Return an exception of the user's function as one sentence with its line.
+
+        The exception is its cause, whose traceback `-v` shows.
+        """
         for cause in _causes(error):
             if isinstance(cause, IoawareError):
                 return cause
-        where = _where(error)
         if any(type(cause).__name__ in DATA_DEPENDENT for cause in _causes(error)):
-            return ReadsDataError(
-                f"the host function reads a tensor's data{where}, and a derivation has no data",
+            reads = ReadsDataError(
+                f"the host function reads a tensor's data{_where(error)}, and a derivation has no data",
                 "Trace it, or give what it reads as a parameter.",
             )
-        return UsageError(
-            f"{self.name} raised {type(error).__name__}{where}: {first_line(error)}", "The function must run by itself first."
-        )
+            reads.__cause__ = error
+            return reads
+        return self._raised(error)
+
+    def _raised(self, error: BaseException) -> UsageError:
+        raised = UsageError(what_raised(self.name, error), "The function must run by itself first.")
+        raised.__cause__ = error
+        return raised
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -57,10 +57,8 @@ def isolated(command: Callable[..., Any]) -> Callable[..., Any]:
         except (Exception, KeyboardInterrupt, SystemExit, Terminated):
             raise
         except BaseException as error:  # of the user's, made to pass every handler
-            from ioaware.targets.loading import failing_line, first_line
+            from ioaware.targets.loading import what_raised
 
-            where = f" at {line}" if (line := failing_line(error)) else ""
-            what = f"{named} raised {type(error).__name__}{where}: {first_line(error)}"
-            raise UsageError(what, "The function must run by itself first.") from error
+            raise UsageError(what_raised(named, error), "The function must run by itself first.") from error
 
     return timeout_option(memory_option(run))

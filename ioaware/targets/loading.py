@@ -212,6 +212,12 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0]
 
 
+def what_raised(name: str, error: BaseException) -> str:
+    """Return a sentence on an exception of a target's code, with its line and message."""
+    line, message = failing_line(error), first_line(error)
+    return f"{name} raised {type(error).__name__}" + (f" at {line}" if line else "") + (f": {message}" if message else "")
+
+
 GENERATED = (
     "from torch._inductor.async_compile import AsyncCompile",
     "_cuda_getCurrentRawStream as get_raw_stream",

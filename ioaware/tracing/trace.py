@@ -32,7 +32,7 @@ from ioaware.fakegpu.host_tensors import HostTensors, all_on_gpu_note
 from ioaware.fakegpu.storages import AllocationTracker
 from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.result import Check, Launch, ParamValue, Result, total
-from ioaware.targets.loading import failing_line, first_line
+from ioaware.targets.loading import what_raised
 from ioaware.targets.module_state import module_state_restored
 from ioaware.targets.output_check import tensors, worst_error
 from ioaware.targets.set_order import executed_code, lines_in_set_order, set_order_notes
@@ -207,11 +207,9 @@ def user_errors(target: str) -> Generator[None]:
     except (IoawareError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        line = failing_line(error)
-        where = f" at {line}" if line else ""
         missing = isinstance(error, (AttributeError, NotImplementedError)) and "nterpreter" in str(error)
         remedy = "Triton's interpreter lacks what this kernel uses." if missing else "The function must run by itself first."
-        raise UsageError(f"{target} raised {type(error).__name__}{where}: {first_line(error)}", remedy) from error
+        raise UsageError(what_raised(target, error), remedy) from error
 
 
 def _check(work: Work, output: object) -> Check | None:

@@ -207,7 +207,7 @@ def test_a_configuration_can_be_chosen(output_of) -> None:
         ((f"{TARGETS}:takes_numpy",), "failed to specialize argument of type: numpy.ndarray"),
         ((f"{TARGETS}:negative",), "negative dimension"),
         ((f"{TARGETS}:enormous",), "integers have at most 64 bits"),
-        ((f"{TARGETS}:leaves",), "exits"),
+        ((f"{TARGETS}:leaves",), "raised SystemExit at"),
         ((f"{TARGETS}:flat", "-p", "rows=many"), "rows takes an integer"),
         ((f"{TARGETS}",), "names a file and no function"),
         ((f"{TARGETS}:flats",), "Did you mean"),

@@ -25,6 +25,9 @@ def crashes():
 
 def stops():
     raise Stop("enough")
+
+def fails():
+    raise ValueError
 """
 
 
@@ -55,10 +58,12 @@ def test_the_death_of_the_child_is_one_sentence_and_exit_code_2(
     assert len(message.splitlines()) == 2
 
 
-def test_v_shows_the_stack_of_a_crash(tmp_path: Path) -> None:
-    code, message = run_verb(tmp_path, "trace", "crashes", "-v")
+@pytest.mark.parametrize(("verb", "function", "line"), [("trace", "crashes", 11), ("derive", "fails", 17)])
+def test_v_shows_the_stack_of_a_failure(tmp_path: Path, verb: str, function: str, line: int) -> None:
+    code, message = run_verb(tmp_path, verb, function, "-v")
     assert code == 2
-    assert f'File "{tmp_path / "mine.py"}", line 11' in message
+    assert f'File "{tmp_path / "mine.py"}", line {line}' in message
+    assert message.splitlines()[-2].endswith(f"at mine.py:{line}")
 
 
 def test_a_limit_of_memory_and_of_time(tmp_path: Path) -> None:
