@@ -14,7 +14,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from copy import copy
-from functools import cache, partial
+from functools import cache
 from math import prod
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -46,17 +46,19 @@ STREAM_AND_DEVICE = (
 
 
 class GeneratedKernel(Autotuner):
-    """A kernel of the compiler.
+    """A kernel of the compiler, or a kernel of the user in a compiled function.
 
     The wrapper code launches it by `run(*arguments, stream=...)`.
     """
 
-    is_generated = True
-
     def __init__(self, source: Any) -> None:
         """Take function, configurations and grid from the compiler's own autotuner object."""
+        from torch._inductor.runtime.hints import HeuristicType
+
         Autotuner.__init__(self, source.fn, source.fn.arg_names, source.configs, [], None, None)
+        self.is_generated = source.heuristic_type != HeuristicType.USER_AUTOTUNE
         self._meta = source.inductor_meta
+        self._constants: dict[str, Any] = {} if self.is_generated else dict(source.triton_meta["constants"])
         self._halves = scale_reduction_blocks(source)
 
     def prune_configs(self, kwargs: dict[str, Any]) -> list[Any]:
@@ -65,7 +67,19 @@ class GeneratedKernel(Autotuner):
 
     def run(self, *args: Any, stream: Any = None, grid: Any = None, warmup: bool = False, **kwargs: Any) -> Any:  # noqa: ARG002
         """Launch with the first configuration and the grid of the compiler's metadata."""
-        return self.fn.run(*args, grid=partial(_grid, self._meta), warmup=False, **kwargs, **self.configs[0].all_kwargs())
+        config = self.configs[0].all_kwargs()
+        extra = self._meta.get("extra_launcher_args") or ()
+        given, for_grid = args[: len(args) - len(extra)], dict(zip(extra, args[len(args) - len(extra) :], strict=True))
+        bound = {**dict(zip(self._positional(config), given, strict=False)), **self._constants, **kwargs, **config}
+        return self.fn.run(grid=lambda meta: _grid(self._meta, {**meta, **config, **for_grid}), warmup=False, **bound)
+
+    def _positional(self, config: dict[str, Any]) -> list[str]:
+        """Return the names of the arguments that the wrapper code passes.
+
+        It leaves out constants that the kernel declares. It passes -1 for None, which `_constants` replaces.
+        """
+        declared = {self.arg_names[at] for at in self.fn.constexprs} & (self._constants.keys() | config.keys())
+        return [name for name in self.arg_names if name not in declared]
 
 
 def scale_reduction_blocks(source: Any) -> list[Any]:

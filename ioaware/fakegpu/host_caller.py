@@ -24,10 +24,10 @@ import triton
 from ioaware._monkeypatch import Patches
 
 _imported = (torch, triton, np, sympy, mpmath)
-_templates = importlib.util.find_spec("jinja2")  # torch's compiler writes kernels with it
+_of_the_compiler = tuple(map(importlib.util.find_spec, ("jinja2", "networkx")))  # torch's compiler imports them when it runs
 PACKAGES = (
     *(Path(str(module.__file__)).parent for module in _imported),
-    *([Path(_templates.origin).parent] if _templates and _templates.origin else []),
+    *(Path(spec.origin).parent for spec in _of_the_compiler if spec and spec.origin),
     Path(__file__).parent.parent,
 )
 _standard = sysconfig.get_path("stdlib")

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 import torch.overrides as _overrides
+from torch._library.triton import set_wrap_triton_enabled
 from torch.utils import _python_dispatch
 
 from ioaware._monkeypatch import Patches
@@ -144,6 +145,7 @@ class _Hooks:
             stack.enter_context(without_dispatch_modes())
             stack.enter_context(_no_warnings())
             stack.enter_context(own_directory())
+            stack.enter_context(set_wrap_triton_enabled(True))  # the fake GPU launches such kernels directly
             let_the_gpu_answer(patches, self._stand_in, self._phase)
             compile_for_the_gpu(patches, stack, self._stand_in, self._phase, self._compiling)
             stack.callback(setattr, self, "_is_compiling", False)
