@@ -71,7 +71,11 @@ class GeneratedKernel(Autotuner):
         extra = self._meta.get("extra_launcher_args") or ()
         given, for_grid = args[: len(args) - len(extra)], dict(zip(extra, args[len(args) - len(extra) :], strict=True))
         bound = {**dict(zip(self._positional(config), given, strict=False)), **self._constants, **kwargs, **config}
-        return self.fn.run(grid=lambda meta: _grid(self._meta, {**meta, **config, **for_grid}), warmup=False, **bound)
+
+        def grid_of(meta: dict[str, Any]) -> tuple[Any, ...]:
+            return _grid(self._meta, {**meta, **config, **for_grid})
+
+        return self.fn.run(grid=grid_of, warmup=False, **bound)
 
     def _positional(self, config: dict[str, Any]) -> list[str]:
         """Return the names of the arguments that the wrapper code passes.

@@ -59,7 +59,7 @@ class ExecutedAccesses:
     def __init__(self, programs: int) -> None:
         self.work = np.zeros(programs)
         self.instructions: list[Instruction] = []
-        self._numbers: dict[int, int] = {}
+        self._numbers: dict[tuple[int, str], int] = {}
         self._runs: list[list[Runs]] = []
         self._lanes = self._rows = self._count = 0
 
@@ -84,7 +84,7 @@ class ExecutedAccesses:
 
         `lanes` are the active ones. Raises `UndeterminedError` for too many.
         """
-        number = self._numbers.setdefault(id(operation), len(self.instructions))
+        number = self._numbers.setdefault((id(operation), instruction.tensor), len(self.instructions))
         if number == len(self.instructions):
             self.instructions.append(instruction)
             self._runs.append([])

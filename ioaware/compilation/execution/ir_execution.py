@@ -23,7 +23,15 @@ from ioaware.compilation.execution.executed_accesses import ExecutedAccesses
 from ioaware.compilation.execution.folds import FOLDS, RETURNS, fold, reduced_in_any_order
 from ioaware.compilation.execution.integer_arithmetic import Array, binary
 from ioaware.compilation.execution.memory_access import MEMORY, access
-from ioaware.compilation.execution.program_values import Moved, Pointer, UndeterminedError, Value, is_array, merge
+from ioaware.compilation.execution.program_values import (
+    ChosenPointer,
+    Moved,
+    Pointer,
+    UndeterminedError,
+    Value,
+    is_array,
+    merge,
+)
 from ioaware.compilation.execution.rules import RULES, split
 from ioaware.compilation.execution.run_state import RunState
 
@@ -37,6 +45,8 @@ A longer launch is not executed.
 UNSUPPORTED = ("tt.descriptor", "tt.make_tensor_ptr", "tt.advance", "ttng.", "ttg.", "tt.experimental")
 PASS_ON = ("scf.yield", "scf.condition", *RETURNS)
 WAITS = ("gpu.barrier", "ttg.barrier", "tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents")
+PASSES_VALUES = ("scf.", "cf.", "tt.call", *RETURNS)
+"""Operations that hand their operands on as they are."""
 NO_EFFECT = (*WAITS, "tt.assert", "tt.print", "llvm.intr.assume", "scf.yield", "tt.return", "cf.assert")
 PURE_REGIONS = (*FOLDS, "tt.map_elementwise")
 _ASM_MEMORY = re.compile(r'^ ?"[^"]*\b(?:ld|st|atom|red|cp)\.')
@@ -174,6 +184,10 @@ class _Run(RunState):
 
     def _run(self, operation: Operation) -> None:
         name = operation.name
+        chosen = next((one for one in operation.operands if isinstance(self.value(one), ChosenPointer)), None)
+        if chosen is not None and not operation.regions and not name.startswith(PASSES_VALUES):
+            self._run_for_each_tensor(operation, chosen)
+            return
         self.moved.operations += 1
         if self.moved.operations > MAX_OPERATIONS:
             raise UndeterminedError("the launch is too long to execute")
@@ -186,6 +200,18 @@ class _Run(RunState):
             self.names.update(zip(operation.results, control(operation), strict=True))
         elif not name.startswith(("cf.", *NO_EFFECT)):
             self.names.update(zip(operation.results, self._computed(operation), strict=True))
+
+    def _run_for_each_tensor(self, operation: Operation, name: str) -> None:
+        """Run an operation for the programs of each tensor that a pointer points into."""
+        pointer, results = self.names[name], None
+        for programs, part in pointer.parts:
+            self.names[name] = part
+            with self.only(self.active & programs):
+                self._run(operation)
+            found = [self.value(result) for result in operation.results]
+            results = found if results is None else [merge(programs, new, old) for new, old in zip(found, results, strict=True)]
+        self.names[name] = pointer
+        self.names.update(zip(operation.results, results or (), strict=True))
 
     def _computed(self, operation: Operation) -> list[Value]:
         """Return the results of an operation without effects.

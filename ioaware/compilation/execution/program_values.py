@@ -41,6 +41,16 @@ class UnknownPointer:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenPointer:
+    """Pointers into the tensors of several arguments, of which each program has one.
+
+    `parts` have the programs of each, a truth value for every program.
+    """
+
+    parts: tuple[tuple[Array, Pointer | UnknownPointer], ...]
+
+
 Value = Any
 """An integer or boolean array, a pointer, or None where it is unknown.
 
@@ -49,6 +59,7 @@ The array is [programs, *tile] (dimensions of 1 broadcast).
 
 
 POINTERS = (Pointer, UnknownPointer)
+ANY_POINTER = (*POINTERS, ChosenPointer)
 RANDOM = " that the function built, which are random and differ from run to run"
 INVENTED = ", which were not given: zeros stand for them"
 """Caveats about contents: drawn at random, or zeros of a parameter."""
@@ -101,8 +112,26 @@ def merge(mask: Array, new: Value, old: Value) -> Value:
         return Pointer(new.name, merge(mask, new.offsets, old.offsets))
     if isinstance(new, POINTERS) and isinstance(old, POINTERS) and new.name == old.name:
         return UnknownPointer(new.name)
+    if isinstance(new, ANY_POINTER) and isinstance(old, ANY_POINTER):
+        return _chosen([*_parts(new, mask), *_parts(old, ~mask)])
     if is_array(new) and is_array(old):
         if new.dtype == old.dtype and mask.all():
             return new
         return np.where(mask.reshape(-1, *[1] * (max(new.ndim, old.ndim) - 1)), new, old)
     return None
+
+
+def _parts(value: Value, programs: Array) -> list[tuple[Array, Value]]:
+    """Return the pointers that these programs have, without those of no program."""
+    parts = value.parts if isinstance(value, ChosenPointer) else [(programs, value)]
+    return [(mask & programs, pointer) for mask, pointer in parts if (mask & programs).any()]
+
+
+def _chosen(parts: list[tuple[Array, Value]]) -> Value:
+    """Return what each program has; the parts cover all programs."""
+    by_name: dict[str, tuple[Array, Value]] = {}
+    for programs, pointer in parts:
+        before = by_name.get(pointer.name)
+        by_name[pointer.name] = (before[0] | programs, merge(programs, pointer, before[1])) if before else (programs, pointer)
+    chosen = tuple(by_name.values())
+    return chosen[0][1] if len(chosen) == 1 else ChosenPointer(chosen)

@@ -14,7 +14,7 @@ from ioaware.analysis.ir.mlir.parser import Operation, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type, result_types
 from ioaware.compilation.execution.integer_arithmetic import Array, compare, wrap
 from ioaware.compilation.execution.memory_access import accessed
-from ioaware.compilation.execution.program_values import POINTERS, Pointer, UnknownPointer, Value, is_array
+from ioaware.compilation.execution.program_values import POINTERS, Pointer, UnknownPointer, Value, is_array, merge
 from ioaware.compilation.execution.run_state import RunState, attribute
 
 Rule = Callable[[RunState, Operation], Value]
@@ -178,8 +178,11 @@ def _select(run: RunState, operation: Operation) -> Value:
         return None
     if isinstance(a, Pointer) and isinstance(b, Pointer) and a.name == b.name:
         return Pointer(a.name, np.where(condition, a.offsets, b.offsets))
-    if isinstance(a, POINTERS) and isinstance(b, POINTERS) and a.name == b.name:
-        return UnknownPointer(a.name)
+    if isinstance(a, POINTERS) and isinstance(b, POINTERS):
+        if a.name == b.name:
+            return UnknownPointer(a.name)
+        is_of_program = condition.size == len(condition)
+        return merge(np.broadcast_to(condition.reshape(-1), (run.count,)).astype(bool), a, b) if is_of_program else None
     return np.where(condition, a, b) if is_array(a) and is_array(b) else None
 
 
