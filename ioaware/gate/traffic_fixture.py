@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -146,9 +146,28 @@ class Traffic:
         Needs no GPU. `"module:function"` and `"path.py:function"` may need one at import.
         """
         __tracebackhide__ = True
-        if isinstance(function, str):
-            with self._remembered():
-                function = _load(function, self._root)
+        return self._gated(self._loaded(function), args, kwargs, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+
+    def with_backward(self, function: Callable[..., Any] | str, *args: Any, **kwargs: Any) -> Gated:  # pragma: no mutate block
+        """Derive a call and the backward pass of what it returns, as one.
+
+        Each floating-point tensor among the arguments gets a gradient.
+        """
+        __tracebackhide__ = True
+        from ioaware.targets.with_backward import with_backward
+
+        function = with_backward(self._loaded(function))
+        return self._gated(function, args, kwargs, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+
+    def _loaded(self, function: Callable[..., Any] | str) -> Callable[..., Any]:
+        __tracebackhide__ = True
+        if not isinstance(function, str):
+            return function
+        with self._remembered():
+            return _load(function, self._root)
+
+    def _gated(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], frame: FrameType) -> Gated:
+        __tracebackhide__ = True
         sizes = dict(self._sizes.values)
 
         def derive(point: Mapping[str, int], **options: Any) -> Derived:
@@ -157,7 +176,7 @@ class Traffic:
         with self._remembered():
             derived = derive({}, machine_code="max_spills" in self._budgets)
         self.kernels |= kernels_of(derived, self._root)
-        gated = Gated(self, derived, self._outcome(derived, sys._getframe(1)), derive)  # pyright: ignore[reportPrivateUsage]
+        gated = Gated(self, derived, self._outcome(derived, frame), derive)
         self.outcomes.append(gated.outcome)
         if self._budgets:
             self._hold(gated, self._budgets)
