@@ -103,11 +103,17 @@ def launched_names(tree: ast.AST) -> Iterator[str]:
     Launches are `name[grid](...)`, `wrap_triton(name)[grid](...)`, `name.run(...)` and `name.warmup(...)`.
     """
     for node in ast.walk(tree):
-        match node:
-            case ast.Call(func=ast.Subscript(value=launched) | ast.Attribute(value=launched, attr="run" | "warmup")):
-                yield _name(launched)
-            case _:
-                pass
+        if isinstance(node, ast.Call) and (name := launched_name(node)):
+            yield name
+
+
+def launched_name(call: ast.Call) -> str:
+    """Return the kernel that a call launches, empty for any other call."""
+    match call.func:
+        case ast.Subscript(value=launched) | ast.Attribute(value=launched, attr="run" | "warmup"):
+            return _name(launched)
+        case _:
+            return ""
 
 
 def _name(expression: ast.expr) -> str:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ioaware.gate.formulas.formula_reader import WORDS
-from ioaware.gate.setup.host_functions import Constant, HostFunction, HostParam
+from ioaware.gate.setup.host_functions import HostFunction
+from ioaware.gate.setup.host_params import Constant, HostParam
 
 DTYPE = "float16"
-MOST_GUESSES = 48
+MOST_GUESSES = 64
 NAMES = {1: ("n",), 2: ("rows", "cols"), 3: ("batch", "rows", "cols"), 4: ("batch", "heads", "seq_len", "head_dim")}
 SIZES = {1: (4096,), 2: (4096, 2048), 3: (8, 1024, 512), 4: (2, 8, 1024, 64)}
 SMALL = {1: (256,), 2: (32, 64), 3: (2, 32, 64), 4: (2, 4, 32, 64)}
@@ -26,6 +28,8 @@ The sizes of the tensor are given by its number of dimensions. No two are equal,
 wrong shape pass.
 """
 FLOAT = 0.5
+INTS = (16, 2)
+"""Values of an integer that no caller gives, as a number of groups."""
 RANKS = (2, 1, 3, 4)
 """Numbers of dimensions, the likeliest first.
 
@@ -55,14 +59,31 @@ class Guess:
 
 
 def guesses(function: HostFunction) -> Iterator[Guess]:
-    """Yield calls to try, the likeliest first; none where a parameter needs a person."""
-    usual = next((param.dtype for param in function.params if param.dtype), DTYPE)
+    """Yield calls to try, the likeliest first; none where a parameter needs a person.
+
+    Of several parameters each is changed alone before two are.
+    """
+    usual = next((param.dtype for param in function.params if param.dtype not in ("", "int64")), DTYPE)
     dtypes = {param.name: param.dtype or usual for param in function.params}
-    for chosen, shape in _primaries(function.params):
-        forms = [[shape] if param is chosen else list(_forms(param, shape)) for param in function.params]
-        for values in itertools.product(*forms):
-            arguments = {param.name: value for param, value in zip(function.params, values, strict=True)}
-            yield Guess(arguments, *_sized(arguments, shape), dtypes)
+    calls = [
+        (shape, [[shape] if param is chosen else list(_forms(param, shape)) for param in function.params])
+        for chosen, shape in _primaries(function.params)
+    ]
+    for total in range(max((number + sum(map(len, forms)) for number, (_, forms) in enumerate(calls)), default=0)):
+        for number, (shape, forms) in enumerate(calls):
+            for values in _chosen(forms, total - number):
+                arguments = dict(zip((param.name for param in function.params), values, strict=True))
+                yield Guess(arguments, *_sized(arguments, shape), dtypes)
+
+
+def _chosen(forms: Sequence[Sequence[Any]], total: int) -> Iterator[tuple[Any, ...]]:
+    """Yield one of each of the forms, whose numbers have this sum."""
+    if not forms:
+        if total == 0:
+            yield ()
+        return
+    for number, value in enumerate(forms[0][: total + 1]):
+        yield from ((value, *rest) for rest in _chosen(forms[1:], total - number))
 
 
 def first_guesses(function: HostFunction) -> list[Guess]:
@@ -73,7 +94,7 @@ def first_guesses(function: HostFunction) -> list[Guess]:
 def needs_person(function: HostFunction) -> str:
     """Return why no call of a function can be guessed; empty where some can."""
     for param in function.params:
-        if param.kind in ("int", "text") and not param.values:
+        if param.kind == "text" and not param.values:
             return f"`{param.name}` is a value that a person must choose"
     if not any(param.kind in ("tensor", "unknown") for param in function.params):
         return "it takes no tensor"
@@ -111,6 +132,8 @@ def _forms(param: HostParam, primary: tuple[str, ...]) -> Iterator[tuple[str, ..
     yield from param.values
     if param.kind == "bool":
         yield from (value for value in (False, True) if value not in param.values)
+    if param.kind == "int" and not param.values:
+        yield from INTS
     if param.kind in ("float", "unknown") and not param.values:
         yield FLOAT
     if param.kind not in ("tensor", "unknown"):

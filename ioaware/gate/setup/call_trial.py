@@ -30,40 +30,57 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str]) -> int:
     """Answer one question."""
     question: dict[str, Any] = json.loads(arguments[0])
-    answer = try_calls(question["target"], Path(question["root"]), question["gpu"], question["guesses"])
+    root, options = Path(question["root"]), {"backward": question["backward"]}
+    answer = try_calls(question["target"], root, question["gpu"], question["guesses"], **options)
     sys.stdout.flush()
     os.write(1, b"\n" + json.dumps(answer).encode() + b"\n")
     return 0
 
 
-def try_calls(target: str, root: Path, gpu: str, guesses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def try_calls(
+    target: str, root: Path, gpu: str, guesses: Sequence[Mapping[str, Any]], *, backward: bool = False
+) -> dict[str, Any]:
     """Return the number of the best guess that works, its formulas and its kernels.
 
-    Else why the last one does not. Best is the one whose formulas have the most sizes: one with constants for sizes shows no
-    growth. The search ends where they have all of the guess, or after some that work.
+    Else why the last one does not. Best is the one that launches the most kernels, and whose formulas have the most sizes: one
+    with constants for sizes shows no growth. The search ends where they have all of the guess, or after some that work. With
+    `backward` each call that works is tried with its backward pass too, and the answer says whether that works.
     """
+    from ioaware.targets.loading import load_function
     from ioaware.targets.target import load_target
+    from ioaware.targets.with_backward import with_backward
 
     why = "no call could be guessed"
     try:
         loaded = load_target(target)
+        both = load_target(with_backward(load_function(target))) if backward else None
     except IoawareError as error:
         return {"why": error.what}
     best: dict[str, Any] = {}
-    most, works = -1, 0
+    most, works = (-1, -1), 0
     for number, guess in enumerate(guesses):
         try:
             found = _tried(loaded, root, gpu, guess)
         except IoawareError as error:
             why = error.what
             continue
+        found |= _tried_too(both, root, gpu, guess)
         works += 1
         used = len(guess["sizes"].keys() & {*NAME.findall(found["reads"]), *NAME.findall(found["writes"])})
-        if used > most:
-            best, most = {"guess": number, **found}, used
-        if used == len(guess["sizes"]) or works == MOST_WORKING:
+        rank = (len(found["kernels"]), used)
+        if rank > most:
+            best, most = {"guess": number, **found}, rank
+        if (used == len(guess["sizes"]) and ("backward" in found) == backward) or works == MOST_WORKING:
             break
     return best or {"why": why}
+
+
+def _tried_too(both: Target | None, root: Path, gpu: str, guess: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a call with its backward pass does, nothing where it does not work."""
+    try:
+        return {**_tried(both, root, gpu, guess), "backward": True} if both else {}
+    except IoawareError:
+        return {}
 
 
 def _tried(loaded: Target, root: Path, gpu: str, guess: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,7 +92,7 @@ def _tried(loaded: Target, root: Path, gpu: str, guess: Mapping[str, Any]) -> di
 
     with deferred_full_gc():
         trace(loaded, _params(loaded, guess["params"], guess["small"]))
-        derived = derive(loaded, _params(loaded, guess["params"], guess["sizes"]), gpu=find_gpu(gpu))
+        derived = derive(loaded, _params(loaded, guess["params"], guess["sizes"]), gpu=find_gpu(gpu), machine_code=False)
     if not derived.exact or derived.requested is None:
         raise UsageError("its bytes are not exact", "See ioaware derive; make the kernel exempt in the ledger.")
     return {

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ioaware.gate.repository.kernel_finder import python_files
-from ioaware.gate.setup.host_functions import Constant, HostFunction
+from ioaware.gate.setup.host_functions import HostFunction
+from ioaware.gate.setup.host_params import Constant
+from ioaware.gate.setup.source_calls import called_name
 
 Names = Mapping[str, Constant]
 
@@ -38,25 +40,9 @@ def _calls(node: ast.AST, known: Names) -> Iterator[tuple[str, ast.Call, Names]]
     elif isinstance(node, ast.FunctionDef):
         known = {**known, **_defaults(node)}
     elif isinstance(node, ast.Call):
-        yield _called(node.func), node, known
+        yield called_name(node.func), node, known
     for child in ast.iter_child_nodes(node):
         yield from _calls(child, known)
-
-
-def _called(function: ast.expr) -> str:
-    """Return the name called.
-
-    It is `f` of `f(...)` and `ops.f(...)`, and `F.apply` of `ops.F.apply(...)`.
-    """
-    match function:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=owner, attr="apply"):
-            return f"{_called(owner)}.apply"
-        case ast.Attribute(attr=name):
-            return name
-        case _:
-            return ""
 
 
 def _defaults(function: ast.FunctionDef) -> dict[str, Constant]:

@@ -66,7 +66,8 @@ def _test(call: GatedCall, name: str) -> Iterator[str]:
             yield f"    {text} = {_tensor(value, guess.dtypes[param.name], guess, seen)}"
         given.append(f"{param.name}={text}" if param.keyword_only else text)
     called = name + method if call.importable else f'"{call.by_name}"'
-    yield f"    assert traffic({', '.join([called, *given])}) == traffic.snapshot()"
+    derived = "traffic.with_backward" if call.backward else "traffic"
+    yield f"    assert {derived}({', '.join([called, *given])}) == traffic.snapshot()"
 
 
 def _tensor(sizes: tuple[str, ...], dtype: str, guess: Guess, seen: set[str]) -> str:

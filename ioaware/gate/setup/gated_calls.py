@@ -42,6 +42,8 @@ class GatedCall:
     reads: str = ""
     writes: str = ""
     kernels: tuple[str, ...] = ()
+    backward: bool = False
+    """Whether the call is with its backward pass."""
     importable: bool = True
     """Whether a test can import it without a GPU; else the fixture does."""
 
@@ -63,7 +65,8 @@ class GatedCall:
 def find_gated_calls(root: Path, gpu: str, report: Callable[[str], None]) -> list[GatedCall]:
     """Return a call of every host function below a directory.
 
-    `report` receives a sentence for each.
+    One that a call runs inside is left out where all of its kernels are gated. Functions that only call others are tried for
+    kernels that have no call yet, and left out where that does not work. `report` receives a sentence for each.
     """
     return list(_calls(root, gpu, report))
 
@@ -71,13 +74,22 @@ def find_gated_calls(root: Path, gpu: str, report: Callable[[str], None]) -> lis
 def _calls(root: Path, gpu: str, report: Callable[[str], None]) -> Iterator[GatedCall]:
     functions = find_host_functions(root)
     read_call_values(root, functions)
+    gated: set[str] = set()
+    inside: set[str] = set()
     for function in functions:
+        if gated.issuperset(function.kernels) and (function.indirect or function.place in inside):
+            continue
         base, module = import_place(root, function.path)
         call = GatedCall(function, base, module)
         why = needs_person(function)
-        found = GatedCall(function, base, module, why=why) if why else _tried(call, root, gpu)
+        found = replace(call, why=why) if why else _tried(call, root, gpu)
         report(f"{function.place}: {found.why or f'reads {found.reads}, writes {found.writes}'}")
-        yield found
+        if not found.why:
+            gated.update(found.kernels)
+            inside |= function.calls
+            yield found
+        elif not function.indirect:
+            yield found
 
 
 def import_place(root: Path, path: str) -> tuple[str, str]:
@@ -105,6 +117,7 @@ def _tried(call: GatedCall, root: Path, gpu: str) -> GatedCall:
         "target": call.target,
         "root": str(root),
         "gpu": gpu,
+        "backward": call.function.backward,
         "guesses": [{"params": guess.params(), "sizes": guess.sizes, "small": guess.small} for guess in guesses],
     }
     answer = _answer(question, root, root / call.base)
@@ -123,6 +136,7 @@ def _tried(call: GatedCall, root: Path, gpu: str) -> GatedCall:
         reads=str(answer["reads"]),
         writes=str(answer["writes"]),
         kernels=tuple(map(str, answer["kernels"])),
+        backward=answer.get("backward") is True,
     )
 
 

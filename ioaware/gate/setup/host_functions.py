@@ -1,72 +1,33 @@
 """Find the host functions of a repository's kernels without importing it.
 
-The source of a function also says which of its parameters are tensors, and the names of their sizes.
+They are functions that launch kernels, autograd functions whose passes do, and functions that call these.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from ioaware.gate.repository.kernel_finder import find_kernels, launched_names, python_files
+from ioaware.gate.setup.host_params import HostParam, params_of
+from ioaware.gate.setup.source_calls import called_name, parameters_of
 
-Constant = float | bool | str | None
-Kind = Literal["tensor", "float", "int", "bool", "text", "unknown"]
-ANNOTATIONS: dict[str, Kind] = {"Tensor": "tensor", "float": "float", "int": "int", "bool": "bool", "str": "text"}
-MOST_VALUES = 3
-DTYPES = {
-    "float16": "float16",
-    "half": "float16",
-    "bfloat16": "bfloat16",
-    "float32": "float32",
-    "float": "float32",
-    "float64": "float64",
-    "double": "float64",
-}
-"""Attributes of torch that name the type of a tensor of numbers."""
-LAST = ("dim", "axis")
-"""Parameters whose value is likely the last dimension, -1."""
-
-
-@dataclass(slots=True)
-class HostParam:
-    """A parameter without a default.
-
-    `sizes` are the names of its sizes by dimension, and `dtype` the first that it is compared with, as far as the source
-    has them. `values` are constants that callers give it.
-    """
-
-    name: str
-    kind: Kind = "unknown"
-    keyword_only: bool = False
-    rank: int | None = None
-    sizes: dict[int, str] = field(default_factory=dict[int, str])
-    least_rank: int = 0
-    dtype: str = ""
-    values: list[Constant] = field(default_factory=list[Constant])
-
-    def add_value(self, value: Constant) -> None:
-        """Record a value that the parameter takes, at most some."""
-        known = any(type(value) is type(one) and value == one for one in self.values)
-        if not known and len(self.values) < MOST_VALUES:
-            self.values.append(value)
-
-    def has_size(self, dimension: int, name: str = "") -> None:
-        """Record that the source uses a size of this tensor, and its name there."""
-        self.kind = "tensor"
-        self.least_rank = max(self.least_rank, dimension + 1)
-        if name and not name.startswith("_"):
-            self.sizes.setdefault(dimension, name)
+MOST_ROUNDS = 4
+"""Most calls between a function and the one that launches."""
+APPLY = ".apply"
 
 
 @dataclass(frozen=True, slots=True)
 class HostFunction:
     """A function that launches kernels: of a module, or `Class.apply` of autograd.
 
-    Its file below the root, its name and its parameters.
+    Its file below the root, its name and its parameters. `kernels` are those that it launches, and those of the functions
+    that it calls.
     """
 
     path: str
@@ -74,6 +35,15 @@ class HostFunction:
     line: int
     params: tuple[HostParam, ...]
     kernels: tuple[str, ...]
+    calls: frozenset[str] = frozenset()
+    """The places of the host functions that it calls."""
+    backward: bool = False
+    """Whether it has a backward pass."""
+    indirect: bool = False
+    """Whether it only calls others that launch.
+
+    It is worth a call where these have none.
+    """
 
     @property
     def place(self) -> str:
@@ -81,204 +51,160 @@ class HostFunction:
         return f"{self.path}:{self.name}"
 
 
+@dataclass(slots=True)
+class _Source:
+    """One function of the repository, or one autograd class, and what it reaches."""
+
+    path: str
+    name: str
+    node: ast.FunctionDef
+    """The function, or `forward` of the class."""
+    body: ast.AST
+    """The function, or the class."""
+    launched: set[str] = field(default_factory=set[str])
+    kernels: set[str] = field(default_factory=set[str])
+    calls: set[str] = field(default_factory=set[str])
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}:{self.name}"
+
+
 def find_host_functions(root: Path) -> list[HostFunction]:
-    """Return the functions below a directory that launch its kernels, by path.
+    """Return the functions below a directory that launch its kernels.
 
-    Among them are those that call an autograd function whose `forward` tells no call. Raises `DataError` as `find_kernels`
-    does.
+    Autograd functions come first, then those that launch themselves, then those that call these; by path. Raises `DataError`
+    as `find_kernels` does.
     """
-    kernels = {kernel.rpartition(":")[2] for kernel in find_kernels(root)}
-    found: list[HostFunction] = []
-    opaque: dict[str, set[str]] = {}
-    for place, tree in _parsed(root, kernels):
-        opaque |= _opaque_classes(tree, kernels)
-        for name, node in _functions(tree):
-            launched = kernels & set(launched_names(node))
-            if launched and not _is_test(place, name):
-                found.append(_host_function(place, name, node, launched))
-    for place, tree in _parsed(root, opaque.keys()) if opaque else ():
-        for name, node in _functions(tree):
-            called = {kernel for applied in _applied(node) for kernel in opaque.get(applied, ())}
-            if called and not _is_test(place, name):
-                found.append(_host_function(place, name, node, called))
-    return sorted(found, key=lambda one: (one.path, one.line))
+    kernels = find_kernels(root)
+    found = _Sources(root, kernels)
+    usable = [source for source in found.reaching() if not _is_test(source)]
+    functions = [_host_function(source, found) for source in usable if not _is_opaque(source)]
+    order = sorted(functions, key=lambda one: (one.indirect, not one.name.endswith(APPLY), one.path, one.line))
+    return [one for one in order if one.kernels]
 
 
-def _parsed(root: Path, names: Collection[str]) -> Iterator[tuple[Path, ast.Module]]:
-    """Yield each file below a directory that holds one of these names, parsed."""
-    for path in python_files(root):
-        source = path.read_bytes()
-        if any(name.encode() in source for name in names):
-            yield path.relative_to(root), ast.parse(source)
+class _Sources:
+    """The functions of a repository that reach its kernels, and their sources by name."""
+
+    def __init__(self, root: Path, kernels: Collection[str]) -> None:
+        self._kernels = kernels
+        self._named: defaultdict[str, list[str]] = defaultdict(list)
+        for kernel in sorted(kernels):
+            self._named[kernel.rpartition(":")[2]].append(kernel)
+        self._sources: dict[str, _Source] = {}
+        self._nodes: dict[str, ast.FunctionDef] = {}
+        self._read(root)
+
+    def _read(self, root: Path) -> None:
+        """Parse files that name a kernel, or a function that reaches one."""
+        texts = {path: path.read_bytes() for path in python_files(root)}
+        wanted = set(self._named)
+        for _ in range(MOST_ROUNDS):
+            new = {path: text for path, text in texts.items() if any(name.encode() in text for name in wanted)}
+            for path, text in new.items():
+                del texts[path]
+                self._add(path.relative_to(root).as_posix(), ast.parse(text))
+            self._connect()
+            wanted = {source.name.partition(".")[0] for source in self.reaching()}
+
+    def _add(self, path: str, tree: ast.Module) -> None:
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef):
+                self._nodes[f"{path}:{node.name}"] = node
+                if f"{path}:{node.name}" not in self._kernels:
+                    self._sources[f"{path}:{node.name}"] = _Source(path, node.name, node, node)
+            elif isinstance(node, ast.ClassDef) and _is_autograd(node):
+                name = f"{node.name}{APPLY}"
+                forward = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "forward"]
+                if forward:
+                    self._nodes[f"{path}:{name}"] = _without_context(forward[0])
+                    self._sources[f"{path}:{name}"] = _Source(path, name, forward[0], node)
+
+    def _connect(self) -> None:
+        """Find out what each function calls and launches, directly or not."""
+        named: defaultdict[str, list[str]] = defaultdict(list)
+        for source in self._sources.values():
+            named[source.name].append(source.place)
+        for source in self._sources.values():
+            source.launched = {
+                one for name in launched_names(source.body) if (one := _resolved(name, source.path, self._named))
+            }
+            called = {called_name(node.func) for node in ast.walk(source.body) if isinstance(node, ast.Call)}
+            source.calls = {one for name in called if (one := _resolved(name, source.path, named))} - {source.place}
+            source.kernels = set(source.launched)
+        for _ in range(MOST_ROUNDS):
+            for source in self._sources.values():
+                for place in tuple(source.calls):
+                    source.kernels |= self._sources[place].kernels
+                    source.calls |= self._sources[place].calls - {source.place}
+
+    def reaching(self) -> list[_Source]:
+        """Return the functions that reach a kernel."""
+        return [source for source in self._sources.values() if source.kernels]
+
+    def reaches(self, place: str) -> bool:
+        """Return whether a function reaches a kernel."""
+        return bool(self._sources[place].kernels)
+
+    def find(self, path: str, name: str) -> ast.FunctionDef | None:
+        """Return the source of what code of a file calls by this name."""
+        if (own := self._nodes.get(f"{path}:{name}")) is not None:
+            return own
+        places = [place for place in self._nodes if place.endswith(f":{name}")]
+        return self._nodes[places[0]] if len(places) == 1 else None
 
 
-def _host_function(place: Path, name: str, node: ast.FunctionDef, launched: Collection[str]) -> HostFunction:
-    params = tuple(_params(node))["." in name :]
-    return HostFunction(place.as_posix(), name, node.lineno, params, tuple(sorted(launched)))
+def _resolved(name: str, path: str, named: defaultdict[str, list[str]]) -> str:
+    """Return the place of a name in a file.
 
-
-def _opaque_classes(tree: ast.Module, kernels: Collection[str]) -> dict[str, set[str]]:
-    """Return the kernels of autograd functions whose `forward` tells no call.
-
-    It has no named parameters, or launches by other methods. Calls are guessed from the functions that call its `apply`.
+    It is the file's own, or the only one that the repository has.
     """
-    return {
-        node.name: launched
-        for node in tree.body
-        if isinstance(node, ast.ClassDef) and _is_autograd(node)
-        if (launched := set(launched_names(node)) & set(kernels))
-        if any(_is_opaque(one, launched) for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "forward")
-    }
+    places = named.get(name, [])
+    own = f"{path}:{name}"
+    return own if own in places else places[0] if len(places) == 1 else ""
 
 
-def _is_opaque(forward: ast.FunctionDef, kernels: set[str]) -> bool:
-    only_context = len(_named(forward)) <= 1
-    return only_context or kernels.isdisjoint(launched_names(forward))
+def _host_function(source: _Source, sources: _Sources) -> HostFunction:
+    find: Callable[[str], ast.FunctionDef | None] = partial(sources.find, source.path)
+    is_apply = source.name.endswith(APPLY)
+    params = tuple(params_of(source.node, find))[is_apply:]
+    methods = [one.name for one in ast.iter_child_nodes(source.body) if isinstance(one, ast.FunctionDef)]
+    return HostFunction(
+        path=source.path,
+        name=source.name,
+        line=source.node.lineno,
+        params=params,
+        kernels=tuple(sorted(source.kernels)),
+        calls=frozenset(place for place in source.calls if sources.reaches(place)),
+        backward=is_apply and "backward" in methods,
+        indirect=not is_apply and not source.launched,
+    )
 
 
-def _named(function: ast.FunctionDef) -> list[ast.arg]:
-    arguments = function.args
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+def _is_opaque(source: _Source) -> bool:
+    """Return whether `forward` of an autograd function tells no call.
+
+    It names no parameter beside its context.
+    """
+    return source.name.endswith(APPLY) and len(parameters_of(source.node)) <= 1
 
 
-def _applied(function: ast.FunctionDef) -> Iterator[str]:
-    """Yield the class of each call `module.Class.apply(...)`."""
-    for node in ast.walk(function):
-        match node:
-            case ast.Call(func=ast.Attribute(attr="apply", value=ast.Name(id=name) | ast.Attribute(attr=name))):
-                yield name
-            case _:
-                pass
+def _without_context(forward: ast.FunctionDef) -> ast.FunctionDef:
+    """Return `forward` with the parameters that `apply` takes."""
+    taken = copy.copy(forward)
+    taken.args = copy.copy(forward.args)
+    taken.args.args = forward.args.args[1:]
+    return taken
 
 
 def _is_autograd(node: ast.ClassDef) -> bool:
     return any(getattr(base, "attr", getattr(base, "id", "")) == "Function" for base in node.bases)
 
 
-def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Yield the functions of a module by name.
-
-    `forward` of an autograd function has the name of its `apply`.
-    """
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef):
-            yield node.name, node
-        elif isinstance(node, ast.ClassDef) and _is_autograd(node):
-            yield from (
-                (f"{node.name}.apply", one) for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "forward"
-            )
-
-
-def _is_test(path: Path, name: str) -> bool:
-    return name.startswith(("test_", "bench")) or path.name.startswith("test_") or path.stem in ("conftest", "setup")
-
-
-def _params(function: ast.FunctionDef) -> Iterator[HostParam]:
-    arguments = function.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    required = positional[: len(positional) - len(arguments.defaults)]
-    only = [one for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None]
-    for argument in (*required, *only):
-        param = HostParam(argument.arg, _annotated(argument.annotation), argument in only)
-        _read_uses(param, function)
-        if param.kind == "int" and param.name in LAST:
-            param.add_value(-1)
-        yield param
-
-
-def _annotated(annotation: ast.expr | None) -> Kind:
-    match annotation:
-        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
-            return ANNOTATIONS.get(name.rpartition(".")[2], "unknown")
-        case _:
-            return "unknown"
-
-
-def _read_uses(param: HostParam, function: ast.FunctionDef) -> None:
-    """Record what a function does with a parameter."""
-    for node in ast.walk(function):
-        match node:
-            case ast.Assign(targets=[target], value=value):
-                _read_assignment(param, target, value)
-            case ast.Call(func=ast.Attribute(attr=name), args=[ast.Name(id=used), *_]) if used == param.name:
-                if name.endswith("_like"):
-                    param.kind = "tensor"
-            case ast.Attribute(value=ast.Name(id=used)) if used == param.name:
-                param.kind = "tensor"
-            case ast.Compare(left=ast.Name(id=used), comparators=[ast.Constant(value=str(text))]) if used == param.name:
-                param.add_value(text)
-            case ast.Compare(left=ast.Attribute(value=ast.Name(id=used), attr="dtype"), comparators=[other]) if (
-                used == param.name
-            ):
-                param.dtype = param.dtype or _dtype(other)
-            case _:
-                pass
-        if isinstance(node, ast.expr) and (dimension := _dimension(param.name, node)) is not None:
-            param.has_size(max(dimension, 0))
-
-
-def _dtype(value: ast.expr) -> str:
-    """Return the type that `torch.float32` names, or the first of several.
-
-    Empty for any other expression.
-    """
-    match value:
-        case ast.Attribute(value=ast.Name(id="torch"), attr=name):
-            return DTYPES.get(name, "")
-        case ast.Tuple(elts=[first, *_]) | ast.List(elts=[first, *_]) | ast.Set(elts=[first, *_]):
-            return _dtype(first)
-        case _:
-            return ""
-
-
-def _read_assignment(param: HostParam, target: ast.expr, value: ast.expr) -> None:
-    """Read the names of sizes in `M, N = x.shape`, `n = x.shape[0]`, `n = x.numel()`.
-
-    Tuples are read element by element.
-    """
-    match target, value:
-        case ast.Tuple(elts=names), _ if _all_sizes(param.name, value) and all(isinstance(one, ast.Name) for one in names):
-            param.rank = len(names)
-            for dimension, one in enumerate(names):
-                param.has_size(dimension, one.id if isinstance(one, ast.Name) else "")
-        case ast.Tuple(elts=names), ast.Tuple(elts=values) if len(names) == len(values):
-            for one, each in zip(names, values, strict=True):
-                _read_assignment(param, one, each)
-        case ast.Name(id=name), ast.Call(func=ast.Attribute(value=ast.Name(id=used), attr="numel")) if used == param.name:
-            param.has_size(0, name)
-        case ast.Name(id=name), _ if (dimension := _dimension(param.name, value)) is not None and dimension >= 0:
-            param.has_size(dimension, name)
-        case _:
-            pass
-
-
-def _all_sizes(name: str, value: ast.expr) -> bool:
-    """Return whether an expression is `name.shape` or `name.size()`."""
-    match value:
-        case ast.Attribute(value=ast.Name(id=used), attr="shape"):
-            return used == name
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=used), attr="size"), args=[]):
-            return used == name
-        case _:
-            return False
-
-
-def _dimension(name: str, value: ast.expr) -> int | None:
-    """Return d of `name.shape[d]`, `name.size(d)` and `name.stride(d)`.
-
-    None for another expression.
-    """
-    match value:
-        case ast.Subscript(value=ast.Attribute(value=ast.Name(id=used), attr="shape"), slice=index) if used == name:
-            pass
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=used), attr="size" | "stride"), args=[index]) if used == name:
-            pass
-        case _:
-            return None
-    match index:
-        case ast.Constant(value=int(dimension)):
-            return dimension
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(dimension))):
-            return -dimension
-        case _:
-            return None
+def _is_test(source: _Source) -> bool:
+    path = Path(source.path)
+    named = source.name.startswith(("test_", "bench")) or path.name.startswith("test_")
+    return (
+        named or path.stem in ("conftest", "setup") or bool({"test", "tests", "benchmark", "benchmarks"} & {*path.parts[:-1]})
+    )

@@ -26,7 +26,7 @@ from ioaware.gate.repository.kernel_finder import find_kernels, python_files
 from ioaware.gate.repository.ledger import LEDGER, ledger_text, read_ledger
 from ioaware.gate.setup.first_tests import tests_text
 from ioaware.gate.setup.gated_calls import GatedCall, find_gated_calls
-from ioaware.gate.setup.host_functions import Constant
+from ioaware.gate.setup.host_params import Constant
 from ioaware.gate.setup.workflow_files import STUDY, Job, cpu_workflow, gpu_workflow, lint_text, study_text
 
 TESTS = "test_traffic.py"
@@ -146,7 +146,7 @@ def _pending(kernels: Iterable[str], calls: Sequence[GatedCall]) -> dict[str, st
         if call.why
         for kernel in call.function.kernels
     }
-    return {kernel: since + refused.get(kernel.rpartition(":")[2], "") for kernel in kernels}
+    return {kernel: since + refused.get(kernel, "") for kernel in kernels}
 
 
 def _add_lint(plan: Plan, labels: Sequence[str]) -> None:

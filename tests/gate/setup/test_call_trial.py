@@ -22,9 +22,9 @@ def tried(root: Path, *chosen: object) -> dict[str, Any]:
 
     Its second tensor has one of the shapes.
     """
-    (function,) = find_host_functions(root)
-    found = [guess for guess in first_guesses(function) if guess.arguments["w"] in chosen and len(guess.arguments["x"]) == 2]
-    assert len(found) == len(chosen)
+    function = find_host_functions(root)[0]
+    calls = [guess for guess in first_guesses(function) if len(guess.arguments["x"]) == 2]
+    found = [next(guess for guess in calls if guess.arguments["w"] == w) for w in chosen]
     questions = [{"params": guess.params(), "sizes": guess.sizes, "small": guess.small} for guess in found]
     return try_calls(f"{root / 'scale.py'}:scale", root, "cuda:90", questions)
 
@@ -34,7 +34,7 @@ def test_the_first_call_that_works(tmp_path: Path) -> None:
     shutil.copy(REPOSITORY / "scale.py", tmp_path)
     wrong = tried(tmp_path, ("rows",))
     assert "loads 32 elements past w" in wrong["why"]
-    assert tried(tmp_path, 0.5, ("cols",), ("rows", "cols")) == {
+    assert tried(tmp_path, ("rows",), ("cols",), ("rows", "cols")) == {
         "guess": 1,
         "reads": "4*cols*rows",
         "writes": "2*cols*rows",

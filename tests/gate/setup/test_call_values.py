@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from ioaware.gate.setup import first_tests
 from ioaware.gate.setup.call_guesses import first_guesses, needs_person
 from ioaware.gate.setup.call_values import read_call_values
 from ioaware.gate.setup.gated_calls import GatedCall
-from ioaware.gate.setup.host_functions import MOST_VALUES, Constant, HostFunction, find_host_functions
+from ioaware.gate.setup.host_functions import HostFunction, find_host_functions
+from ioaware.gate.setup.host_params import MOST_VALUES, Constant
 
 KERNEL = "import triton\n\n@triton.jit\ndef k(x):\n    pass\n\ndef f(x, mode: str, eps):\n    k[(1,)](x)\n\n"
 
@@ -80,14 +82,16 @@ def test_an_autograd_function_is_called_by_its_apply(tmp_path: Path) -> None:
     (tmp_path / "more.py").write_text(KERNEL + AUTOGRAD)
     found = [one for one in find_host_functions(tmp_path) if one.path == "more.py"]
     read_call_values(tmp_path, found)
-    assert [one.name for one in found] == ["f", "Scale.apply", "last"]
-    assert [(param.name, param.values) for param in found[1].params] == [("x", []), ("mode", ["mean", "sum"])]
+    assert [one.name for one in found] == ["Scale.apply", "f", "last"]
+    assert [(param.name, param.values) for param in found[0].params] == [("x", []), ("mode", ["mean", "sum"])]
     assert [(param.name, param.values) for param in found[2].params] == [("x", []), ("dim", [-1])]
-    call = GatedCall(found[1], ".", "more", first_guesses(found[1])[0])
+    call = GatedCall(found[0], ".", "more", first_guesses(found[0])[0])
     text = first_tests.tests_text([call])
     assert "from more import Scale\n" in text
     assert "def test_Scale(traffic):" in text
     assert "assert traffic(Scale.apply, x, 'mean') == traffic.snapshot()" in text
+    text = first_tests.tests_text([replace(call, backward=True)])
+    assert "assert traffic.with_backward(Scale.apply, x, 'mean') == traffic.snapshot()" in text
 
 
 def test_a_text_that_a_caller_gives_needs_no_person(tmp_path: Path) -> None:
@@ -102,6 +106,6 @@ def test_a_text_that_a_caller_gives_needs_no_person(tmp_path: Path) -> None:
 def test_a_name_that_two_modules_have_is_read_in_its_own_only(tmp_path: Path) -> None:
     (tmp_path / "more.py").write_text(KERNEL + "def g(x):\n    f(x, 'more', 1)\n")
     assert [param.values for param in function(tmp_path, "f(x, 'other', 2)").params] == [[], [], []]
-    (more,) = [one for one in find_host_functions(tmp_path) if one.path == "more.py"]
+    more = next(one for one in find_host_functions(tmp_path) if one.path == "more.py")
     read_call_values(tmp_path, [function(tmp_path, ""), more])
     assert [param.values for param in more.params] == [[], ["more"], [1]]

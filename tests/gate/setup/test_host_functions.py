@@ -43,12 +43,16 @@ def test_functions_that_launch_kernels(tmp_path: Path) -> None:
         "def a(x):\n    k[(1,)](x)\n\ndef b(x):\n    a(x)\n\ndef test_c(x):\n    k[(1,)](x)\n\n"
         "class D:\n    def e(self, x):\n        k[(1,)](x)\n",
     )
-    assert [(one.place, one.kernels) for one in found] == [("ops.py:a", ("k",))]
+    assert [(one.place, one.kernels, one.indirect) for one in found] == [
+        ("ops.py:a", ("ops.py:k",), False),
+        ("ops.py:b", ("ops.py:k",), True),
+    ]
+    assert found[1].calls == {"ops.py:a"}
 
 
 @pytest.mark.parametrize("launch", ["wrap_triton(k)[(1,)](x)", "torch.library.wrap_triton(ops.k)[grid](x)"])
 def test_a_kernel_wrapped_for_the_compiler(tmp_path: Path, launch: str) -> None:
-    assert only(tmp_path, f"def a(x):\n    {launch}\n").kernels == ("k",)
+    assert only(tmp_path, f"def a(x):\n    {launch}\n").kernels == ("ops.py:k",)
 
 
 OPAQUE = """
@@ -63,20 +67,66 @@ class Scale(torch.autograd.Function):
 """
 
 
-@pytest.mark.parametrize("signature", ["ctx, *args", "ctx, x, factor"])
-def test_an_autograd_function_that_tells_no_call_is_called_by_its_wrapper(tmp_path: Path, signature: str) -> None:
+def test_an_autograd_function_that_tells_no_call_is_called_by_its_wrapper(tmp_path: Path) -> None:
     (tmp_path / "functional.py").write_text(
         "def scale(x, factor):\n    return ops.Scale.apply(x, factor)\n\ndef other(x): ...\n"
     )
     (found,) = functions(tmp_path, OPAQUE)
-    assert (found.place, found.kernels) == ("functional.py:scale", ("k",))
+    assert (found.place, found.kernels, found.indirect) == ("functional.py:scale", ("ops.py:k",), True)
     assert [param.name for param in found.params] == ["x", "factor"]
 
 
-def test_an_autograd_function_that_launches_is_called_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize("body", ["k[(1,)](x)", "return Scale._launch(x, factor)", "return launches(x)"])
+def test_an_autograd_function_comes_before_what_it_calls(tmp_path: Path, body: str) -> None:
     (tmp_path / "functional.py").write_text("def scale(x, factor):\n    return ops.Scale.apply(x, factor)\n")
-    found = only(tmp_path, OPAQUE.replace("ctx, *args", "ctx, x").replace("return Scale._launch(*args)", "k[(1,)](x)"))
-    assert found.place == "ops.py:Scale.apply"
+    source = OPAQUE.replace("ctx, *args, **kwargs", "ctx, x, factor").replace("return Scale._launch(*args)", body)
+    found = functions(tmp_path, f"def launches(x):\n    k[(1,)](x)\n{source}")
+    assert [one.place for one in found] == ["ops.py:Scale.apply", "ops.py:launches", "functional.py:scale"]
+    assert [param.name for param in found[0].params] == ["x", "factor"]
+    assert ("ops.py:launches" in found[0].calls) is ("launches" in body)
+
+
+def test_a_backward_pass_that_launches(tmp_path: Path) -> None:
+    source = (
+        "def gradient(x):\n    k[(1,)](x)\n\n"
+        "class Scale(Function):\n    def forward(ctx, x): ...\n    def backward(ctx, g):\n        return gradient(g)\n"
+    )
+    applied, gradient = functions(tmp_path, source)
+    assert (applied.name, applied.backward, applied.kernels) == ("Scale.apply", True, ("ops.py:k",))
+    assert (gradient.name, gradient.backward, gradient.indirect) == ("gradient", False, False)
+
+
+def test_kernels_of_one_name_in_two_files(tmp_path: Path) -> None:
+    source = "def a(x):\n    k[(1,)](x)\n"
+    (tmp_path / "more.py").write_text(KERNELS + source)
+    (tmp_path / "third.py").write_text("from ops import k\n\ndef c(x):\n    k[(1,)](x)\n")
+    assert [(one.place, one.kernels) for one in functions(tmp_path, source)] == [
+        ("more.py:a", ("more.py:k",)),
+        ("ops.py:a", ("ops.py:k",)),
+    ]
+
+
+def test_parameters_of_what_a_function_calls_say_what_its_own_are(tmp_path: Path) -> None:
+    source = (
+        "def inner(t, w, *, eps):\n    M, N = t.shape\n    k[(1,)](t, eps)\n\n"
+        "def outer(x, v, e):\n    inner(x, w=v, eps=e)\n    outer(x, v, e)\n"
+    )
+    outer = functions(tmp_path, source)[1]
+    assert [(one.name, one.kind, one.rank) for one in outer.params] == [
+        ("x", "tensor", 2),
+        ("v", "unknown", None),
+        ("e", "unknown", None),
+    ]
+    assert outer.params[0].sizes == {0: "M", 1: "N"}
+
+
+def test_a_kernel_says_which_parameters_are_tensors(tmp_path: Path) -> None:
+    (tmp_path / "ops.py").write_text(
+        "import triton\n\n@triton.jit\ndef k(x_ptr, w_ptr, n):\n    w = w_ptr + 2\n    tl.store(x_ptr + n, tl.load(w - n))\n\n"
+        "def f(a, b, c):\n    k[(1,)](a, w_ptr=b, n=c)\n"
+    )
+    (found,) = find_host_functions(tmp_path)
+    assert [one.kind for one in found.params] == ["tensor", "tensor", "unknown"]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +149,8 @@ def test_sizes_are_named_as_the_source_names_them(tmp_path: Path, body: str, ran
 
 def test_kinds_of_parameters(tmp_path: Path) -> None:
     source = (
-        "def f(a, b: torch.Tensor, c: 'Tensor', d: float, e: bool, *, g, h=3):\n    torch.empty_like(a)\n    k[(1,)](a, b, g)\n"
+        "def f(a, b: torch.Tensor, c: 'Tensor | None', d: Optional[float], e: bool, *, g, h=3):\n"
+        "    torch.empty_like(a)\n    k[(1,)](a, b, g)\n"
     )
     function = only(tmp_path, source)
     assert [(one.name, one.kind, one.keyword_only) for one in function.params] == [
@@ -113,7 +164,7 @@ def test_kinds_of_parameters(tmp_path: Path) -> None:
     assert not needs_person(function)
 
 
-@pytest.mark.parametrize("signature", ["x, n: int", "x, mode: str", "d: float", ""])
+@pytest.mark.parametrize("signature", ["x, mode: str", "d: float", ""])
 def test_what_no_guess_can_know(tmp_path: Path, signature: str) -> None:
     assert needs_person(only(tmp_path, f"def f({signature}):\n    k[(1,)](0)\n"))
 

@@ -20,7 +20,8 @@ from ioaware.errors import IoawareError, MachineError, UsageError
 from ioaware.gate.setup import call_trial, first_snapshots, first_tests, gated_calls, setup_plan
 from ioaware.gate.setup.call_guesses import first_guesses, needs_person
 from ioaware.gate.setup.gated_calls import GatedCall, find_gated_calls
-from ioaware.gate.setup.host_functions import HostFunction, HostParam, find_host_functions
+from ioaware.gate.setup.host_functions import HostFunction, find_host_functions
+from ioaware.gate.setup.host_params import HostParam
 from ioaware.gate.setup.setup_plan import NewText, Plan, make_plan
 from ioaware.gate.setup.workflow_files import Job, cpu_workflow, gpu_workflow, study_text
 from tests.support import ROOT
@@ -81,6 +82,7 @@ def test_a_process_is_asked_and_its_answer_read(root: Path, monkeypatch: pytest.
     assert json.loads(command[4]) == {
         "target": "scale.py:scale",
         "root": str(root),
+        "backward": False,
         "gpu": "cuda:80",
         "guesses": [{"params": one.params(), "sizes": one.sizes, "small": one.small} for one in guesses],
     }
@@ -201,6 +203,44 @@ def test_a_path_that_is_no_name_of_a_module(tmp_path: Path, monkeypatch: pytest.
     assert 'traffic("1_ops/a.py:f", ' in text
 
 
+AUTOGRAD = """
+class Scale(torch.autograd.Function):
+    def forward(ctx, x):
+        return launches(x)
+
+    def backward(ctx, g): ...
+
+def launches(x):
+    k[(1,)](x)
+
+def wrapper(x):
+    return Scale.apply(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("answers", "tried"),
+    [
+        ([{"guess": 0, "kernels": ["ops.py:k"], "backward": True}], ["Scale.apply"]),
+        ([{"guess": 0, "kernels": []}, {"guess": 0, "kernels": ["ops.py:k"]}], ["Scale.apply", "launches"]),
+        ([{"why": "a"}, {"why": "b"}, {"guess": 0, "kernels": ["ops.py:k"]}], ["Scale.apply", "launches", "wrapper"]),
+        ([{"why": "a"}, {"why": "b"}, {"why": "c"}], ["Scale.apply", "launches"]),
+    ],
+)
+def test_a_function_without_kernels_of_its_own_to_gate_has_no_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: list[dict[str, Any]], tried: list[str]
+) -> None:
+    (tmp_path / "ops.py").write_text(KERNEL + AUTOGRAD)
+    given: list[Any] = []
+    for one in answers:
+        given += [answer(**one, reads="4*n", writes="2*n"), said(b"", 0, b"")] if "guess" in one else [answer(**one)]
+    processes = Processes(monkeypatch, *given)
+    calls = find_gated_calls(tmp_path, "cuda:90", list[str]().append)
+    assert [one.function.name for one in calls] == tried
+    assert [one.backward for one in calls] == [answers[0].get("backward", False), *[False] * (len(tried) - 1)]
+    assert json.loads(processes.calls[0][0][-1])["backward"] is True
+
+
 def test_targets_of_packages_and_files() -> None:
     function = HostFunction("pkg/ops.py", "f", 1, (), ("k",))
     assert GatedCall(function, ".", "pkg.ops").target == "pkg.ops:f"
@@ -226,7 +266,8 @@ class Trials:
         monkeypatch.setattr("ioaware._deferred_gc.deferred_full_gc", nullcontext)
         self.failing: set[str] = set()
 
-    def _derive(self, loaded: Any, params: Any, gpu: Any) -> Any:
+    def _derive(self, loaded: Any, params: Any, gpu: Any, machine_code: bool) -> Any:
+        assert not machine_code
         self.log.append(("derive", params, gpu))
         if params["n"] in self.failing:
             raise UsageError(f"{params['n']} fails")
@@ -284,6 +325,26 @@ def test_the_best_guess_has_the_most_sizes_in_its_formulas(
     assert call_trial.try_calls("a.py:f", Path("/r"), "cuda:80", guesses)["guess"] == best
 
 
+def test_a_call_whose_backward_pass_works_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It launches kernels that the call alone does not."""
+
+    def tried(loaded: str, root: object, gpu: object, guess: dict[str, Any]) -> dict[str, Any]:
+        if loaded != "forward" and guess["name"] == "fails":
+            raise UsageError("no gradient")
+        return {"reads": "4*n", "writes": "0", "kernels": ["k"] if loaded == "forward" else ["k", "k2"]}
+
+    monkeypatch.setattr(call_trial, "_tried", tried)
+    monkeypatch.setattr("ioaware.targets.target.load_target", lambda target: "forward" if isinstance(target, str) else "both")
+    monkeypatch.setattr("ioaware.targets.loading.load_function", lambda target: len)
+    guesses = [{"name": name, "sizes": {"n": 4}} for name in ("fails", "works", "not tried")]
+    best = call_trial.try_calls("a.py:f", Path("/r"), "cuda:80", guesses, backward=True)
+    assert (best["guess"], best["backward"], best["kernels"]) == (1, True, ["k", "k2"])
+    assert call_trial.try_calls("a.py:f", Path("/r"), "cuda:80", guesses[:1], backward=True) == {
+        "guess": 0, "reads": "4*n", "writes": "0", "kernels": ["k"],
+    }  # fmt: skip
+    assert call_trial.try_calls("a.py:f", Path("/r"), "cuda:80", guesses)["guess"] == 0
+
+
 def test_nothing_is_passed_as_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     trials = Trials(monkeypatch)
     trials.tried({"params": {"x": "float16[n]", "mode": None}, "sizes": {"n": 64}, "small": {"n": 16}})
@@ -291,12 +352,13 @@ def test_nothing_is_passed_as_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_answer_is_the_last_line(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    def tried(*given: Any) -> dict[str, Any]:
+    def tried(*given: Any, backward: bool) -> dict[str, Any]:
+        assert backward
         print("noise without an end", end="")
         return {"given": [str(one) for one in given]}
 
     monkeypatch.setattr(call_trial, "try_calls", tried)
-    question = {"target": "a.py:f", "root": "/r", "gpu": "cuda:90", "guesses": []}
+    question = {"target": "a.py:f", "root": "/r", "gpu": "cuda:90", "backward": True, "guesses": []}
     assert call_trial.main([json.dumps(question)]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert lines == ["noise without an end", '{"given": ["a.py:f", "/r", "cuda:90", "[]"]}']
