@@ -78,6 +78,7 @@ def by_keyword(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*bound.args)
 
     apply.__signature__ = signature  # type: ignore[attr-defined]
+    apply.__module__, apply.__qualname__ = kind.__module__, f"{kind.__qualname__}.apply"
     return apply
 
 

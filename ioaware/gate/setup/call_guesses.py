@@ -16,7 +16,8 @@ from ioaware.gate.formulas.formula_reader import WORDS
 from ioaware.gate.setup.host_functions import HostFunction
 from ioaware.gate.setup.host_params import Constant, HostParam
 
-DTYPE = "float16"
+DTYPES = ("float16", "float32")
+"""Types to try where the source names none. Some functions of Triton do not take float16."""
 MOST_GUESSES = 64
 NAMES = {1: ("n",), 2: ("rows", "cols"), 3: ("batch", "rows", "cols"), 4: ("batch", "heads", "seq_len", "head_dim")}
 SIZES = {1: (4096,), 2: (4096, 2048), 3: (8, 1024, 512), 4: (2, 8, 1024, 64)}
@@ -63,15 +64,16 @@ def guesses(function: HostFunction) -> Iterator[Guess]:
 
     Of several parameters each is changed alone before two are.
     """
-    usual = next((param.dtype for param in function.params if param.dtype not in ("", "int64")), DTYPE)
-    dtypes = {param.name: param.dtype or usual for param in function.params}
+    known = next((param.dtype for param in function.params if param.dtype not in ("", "int64")), "")
     calls = [
-        (shape, [[shape] if param is chosen else list(_forms(param, shape)) for param in function.params])
-        for chosen, shape in _primaries(function.params)
+        (later, shape, [[shape] if param is chosen else list(_forms(param, shape)) for param in function.params], usual)
+        for first, usual in enumerate([known] if known else DTYPES)
+        for later, (chosen, shape) in enumerate(_primaries(function.params), first)
     ]
-    for total in range(max((number + sum(map(len, forms)) for number, (_, forms) in enumerate(calls)), default=0)):
-        for number, (shape, forms) in enumerate(calls):
-            for values in _chosen(forms, total - number):
+    for total in range(max((later + sum(map(len, forms)) for later, _, forms, _ in calls), default=0)):
+        for later, shape, forms, usual in calls:
+            dtypes = {param.name: param.dtype or usual for param in function.params}
+            for values in _chosen(forms, total - later):
                 arguments = dict(zip((param.name for param in function.params), values, strict=True))
                 yield Guess(arguments, *_sized(arguments, shape), dtypes)
 

@@ -9,11 +9,14 @@ A call works if its kernels stay within their tensors at small sizes and their b
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,19 +55,22 @@ def try_calls(
 
     why = "no call could be guessed"
     try:
-        loaded = load_target(target)
-        both = load_target(with_backward(load_function(target))) if backward else None
+        function, whole = load_function(target), load_target(target)
     except IoawareError as error:
         return {"why": error.what}
     best: dict[str, Any] = {}
     most, works = (-1, -1), 0
     for number, guess in enumerate(guesses):
+        nothing = [name for name, value in guess["params"].items() if value is None]
+        called = _with_nothing(function, nothing)
         try:
-            found = _tried(loaded, root, gpu, guess)
+            found = _tried(load_target(called) if nothing else whole, root, gpu, guess)
         except IoawareError as error:
             why = error.what
             continue
-        found |= _tried_too(both, root, gpu, guess)
+        if backward:
+            with suppress(IoawareError):
+                found |= {**_tried(load_target(with_backward(called)), root, gpu, guess), "backward": True}
         works += 1
         used = len(guess["sizes"].keys() & {*NAME.findall(found["reads"]), *NAME.findall(found["writes"])})
         rank = (len(found["kernels"]), used)
@@ -75,12 +81,22 @@ def try_calls(
     return best or {"why": why}
 
 
-def _tried_too(both: Target | None, root: Path, gpu: str, guess: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a call with its backward pass does, nothing where it does not work."""
-    try:
-        return {**_tried(both, root, gpu, guess), "backward": True} if both else {}
-    except IoawareError:
-        return {}
+def _with_nothing(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+    """Return a function without these parameters, which are None.
+
+    Why: None is no value of a parameter that has no default.
+    """
+    if not names:
+        return function
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def call(**given: Any) -> Any:
+        return function(**given, **dict.fromkeys(names))
+
+    others = [one for one in signature.parameters.values() if one.name not in names]
+    call.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
+    return call
 
 
 def _tried(loaded: Target, root: Path, gpu: str, guess: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,9 +119,8 @@ def _tried(loaded: Target, root: Path, gpu: str, guess: Mapping[str, Any]) -> di
 
 
 def _params(loaded: Target, given: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, ParamValue]:
-    nothing: dict[str, ParamValue] = {name: None for name, value in given.items() if value is None}
-    texts = {name: str(value) for name, value in (*given.items(), *sizes.items())}
-    return {**loaded.resolve(texts, typed=True), **nothing}
+    texts = {name: str(value) for name, value in (*given.items(), *sizes.items()) if value is not None}
+    return dict(loaded.resolve(texts, typed=True))
 
 
 if __name__ == "__main__":

@@ -170,7 +170,8 @@ def test_what_no_guess_can_know(tmp_path: Path, signature: str) -> None:
 
 
 def test_small_tensors_are_tried_first(tmp_path: Path) -> None:
-    found = shapes(only(tmp_path, "def f(x, w):\n    M, N = x.shape\n    k[(1,)](x, w)\n"))
+    source = "def f(x, w):\n    M, N = x.shape\n    assert x.dtype == torch.half\n    k[(1,)](x, w)\n"
+    found = shapes(only(tmp_path, source))
     assert found == [
         {"x": ("M", "N"), "w": 0.5},
         {"x": ("M", "N"), "w": ("N",)},
@@ -209,3 +210,18 @@ def test_modules_are_imported_from_where_python_finds_them(tmp_path: Path) -> No
         "my-ops/a.py": (".", ""),
     }
     assert {path: import_place(tmp_path, path) for path in places} == places
+
+
+def test_float32_is_tried_where_the_source_names_no_type(tmp_path: Path) -> None:
+    function = only(tmp_path, "def f(x):\n    M, N = x.shape\n    k[(1,)](x)\n")
+    assert [guess.params() for guess in first_guesses(function)] == [{"x": "float16[M, N]"}, {"x": "float32[M, N]"}]
+    function = only(tmp_path, "def f(x):\n    M, N = x.shape\n    assert x.dtype == torch.bfloat16\n    k[(1,)](x)\n")
+    assert [guess.params() for guess in first_guesses(function)] == [{"x": "bfloat16[M, N]"}]
+
+
+def test_one_parameter_is_changed_before_two(tmp_path: Path) -> None:
+    function = only(
+        tmp_path, "def f(x, a: int, b: bool):\n    M, N = x.shape\n    assert x.dtype == torch.half\n    k[(1,)](x)\n"
+    )
+    tried = [tuple(guess.arguments.values())[1:] for guess in first_guesses(function)]
+    assert tried == [(16, False), (16, True), (2, False), (2, True)]
