@@ -34,6 +34,7 @@ from ioaware.capture.index_data import IndexData
 from ioaware.capture.interceptor import STORAGE_SPACING, Interceptor
 from ioaware.capture.printed_tensors import NO_COPIES, PRINTS, seeded_printed_tensors
 from ioaware.capture.real_types import real_types
+from ioaware.capture.second_call import MORE_LATER, compares_second_calls, only_later
 from ioaware.capture.symbolic_builtins import symbolic_builtins
 from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.capture.tensor_subclasses import tensor_subclasses
@@ -117,6 +118,8 @@ class HostRunner:
 
         None where all are taken to be on the GPU.
         """
+        self._calls_again = compares_second_calls() and not seed
+        self._more_later = ""
 
     @property
     def name(self) -> str:
@@ -148,6 +151,7 @@ class HostRunner:
         """Return a runner of the same function at other parameters or another seed."""
         runner = HostRunner(self._target, params, self._autotune, self.gpu, self._refused, eager=self.eager, seed=seed)
         runner.host_tensors = self.host_tensors and HostTensors()
+        runner._calls_again = False
         runner._executed, runner._set_lines = self._executed, self._set_lines
         runner._executions = self._executions.of_other_draw() if seed else self._executions
         return runner
@@ -220,8 +224,11 @@ class HostRunner:
         if index_data is not None:
             run.moved = index_data.moved
 
+        again: list[bool] = []
+        """Not empty while the work is called a second time."""
+
         def on_launch(launch: CapturedLaunch, arguments: Mapping[str, Any]) -> None:
-            if index_data is not None:
+            if index_data is not None and not again:
                 index_data.launch(
                     sum(isinstance(event, CapturedLaunch) for event in run.events) - 1, launch, arguments, self.gpu
                 )
@@ -250,10 +257,15 @@ class HostRunner:
                     data,
                     interceptor,
                 ):
-                    self._work(run, interceptor, index_data)
+                    work = self._work(run, interceptor, index_data)
+                    if work and self._calls_again and not symbolic.values:
+                        again.append(True)
+                        self._more_later = self._only_later(run, work)
                 run.chance = chance()
                 if PRINTS in run.chance:
                     run.symbols.assume(f"{NO_COPIES}: torch copies such tensors to the host, and these bytes are not counted")
+            if self._more_later:
+                run.symbols.assume(f"{MORE_LATER}: {self._more_later} is not in the first, whose formulas these are")
             run.notes, run.may_differ = self._stand_in.notes, bool(self._stand_in.differences)
             if order := set_order_notes(self._set_lines or ()):
                 run.notes += order
@@ -275,17 +287,13 @@ class HostRunner:
         self._executed = codes
         self._set_lines = lines_in_set_order(codes)
 
-    def _work(self, run: HostRun, interceptor: Interceptor, index_data: IndexData | None) -> None:
-        def operator(name: str, read_bytes: Any, write_bytes: Any, products: tuple[Any, str] | None) -> CapturedOperator:
-            moved = run.symbols.expression(read_bytes), run.symbols.expression(write_bytes)
-            if products is None:
-                return CapturedOperator(name, *moved)
-            return CapturedOperator(name, *moved, run.symbols.expression(products[0]), products[1])
+    def _work(self, run: HostRun, interceptor: Interceptor, index_data: IndexData | None) -> Work | None:
+        """Run the work, and return it where the target has one beside its inputs."""
 
         def recorded(function: Callable[[], object]) -> object:
             run.events.clear()
             run.moved.clear()
-            recorder = OperatorRecorder(run.events, operator)
+            recorder = OperatorRecorder(run.events, _operator_of(run))
             with starts_noted(run.symbols.assume), recorder, index_data or nullcontext(), CudaImplementations():
                 return function()
 
@@ -295,6 +303,21 @@ class HostRunner:
             interceptor.drop_notes()
             outcome = recorded(work.run)
         run.returned = interceptor.storages_of(outcome)
+        return work
+
+    @staticmethod
+    def _only_later(run: HostRun, work: Work) -> str:
+        """Call the work once more, and return what only this call launches."""
+        first = len(run.events)
+
+        try:
+            with OperatorRecorder(run.events, _operator_of(run)), CudaImplementations():
+                work.run()
+            return only_later(run.events[:first], run.events[first:])
+        except (Exception, SystemExit):  # a second call that raises moves nothing more
+            return ""
+        finally:
+            del run.events[first:]
 
     @contextmanager
     def _environment(self) -> Generator[Callable[[], str]]:
@@ -404,6 +427,18 @@ class HostRunner:
         raised = UsageError(what_raised(self.name, error), "The function must run by itself first.")
         raised.__cause__ = error
         return raised
+
+
+def _operator_of(run: HostRun) -> Callable[..., CapturedOperator]:
+    """Return what makes an event of an operator's bytes, as formulas of a run."""
+
+    def operator(name: str, read_bytes: Any, write_bytes: Any, products: tuple[Any, str] | None) -> CapturedOperator:
+        moved = run.symbols.expression(read_bytes), run.symbols.expression(write_bytes)
+        if products is None:
+            return CapturedOperator(name, *moved)
+        return CapturedOperator(name, *moved, run.symbols.expression(products[0]), products[1])
+
+    return operator
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

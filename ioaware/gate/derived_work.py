@@ -73,14 +73,17 @@ def operator_formulas_of(derived: Derived) -> dict[str, Any]:
 def conditions_of(derived: Derived) -> tuple[str, ...]:
     """Return the conditions under which the formulas hold, as text.
 
-    They are of sizes, and of what host code does: asks for an address, starts a thread, prints a tensor or writes a size.
+    They are of sizes, and of what host code does: asks for an address, starts a thread, prints a tensor, writes a size
+    or does more at a second call.
     """
     from ioaware.capture.interceptor import ALIGNED
     from ioaware.capture.printed_tensors import NO_COPIES
+    from ioaware.capture.second_call import MORE_LATER
     from ioaware.symints.symbols import AS_TEXT
     from ioaware.targets.other_threads import UNSEEN
 
-    assumed = [text for text in (ALIGNED, UNSEEN, NO_COPIES) if any(note.startswith(text) for note in derived.notes)]
+    known = (ALIGNED, UNSEEN, NO_COPIES, MORE_LATER)
+    assumed = [text for text in known if any(note.startswith(text) for note in derived.notes)]
     texts = [note.partition(f" {AS_TEXT} ") for note in derived.notes]
     of_text = dict.fromkeys(f"the text of {names} decides nothing" for names, found, _ in texts if found)
     return (*map(str, derived.validity.conditions if derived.validity else ()), *assumed, *of_text)

@@ -92,6 +92,7 @@ def derive_call(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from ioaware._deferred_gc import deferred_full_gc
+        from ioaware.capture.second_call import second_calls_compared
         from ioaware.compilation.triton_ir import find_gpu
         from ioaware.derivation.derive import derive
         from ioaware.targets.signature import Argument
@@ -107,7 +108,7 @@ def derive_call(
 
         name = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"
         target = Target(name, tuple(Argument(one, "int", value) for one, value in params.items()), call)
-        with deferred_full_gc():
+        with deferred_full_gc(), second_calls_compared():
             return derive(target, params, gpu=find_gpu(gpu), machine_code=machine_code, autotune=autotune)
 
 
