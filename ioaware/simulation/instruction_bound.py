@@ -25,7 +25,7 @@ PRIORITY = 0.8
 Where instructions took 1.9 times as long as loads, three programs of an SM advanced at 1, 0.67 and 0.37; where they took 3.6
 times as long, at 1, 0.40 and 0.14.
 """
-LOOP = re.compile(r"^(\s*)(?:%\S+ = )?scf\.for .*?^\1\}", re.MULTILINE | re.DOTALL)
+LOOP = re.compile(r"(?=^(\s*)(?:%\S+ = )?(scf\.for .*?^\1\}))", re.MULTILINE | re.DOTALL)
 TENSOR = re.compile(r"tensor<((?:\d+x)+)(?:!tt\.ptr<)?([a-z]+\d+)")
 FLOAT_OPERATION = re.compile(r"= arith\.(?:\w+f|cmpf|select) ")
 REDUCTION = re.compile(r"^\s*\}\) : \(tensor<")
@@ -48,7 +48,7 @@ def next_oldest_rate(ir: str, machine: Machine) -> float:
     It follows from the innermost loops with a matmul in Triton IR: from the time that instructions take, over that of the L2 or
     the tensor cores, in the loop where it is least. 1 where these are longer, or the machine's rates are not known.
     """
-    loops = [_work(match[0]) for match in LOOP.finditer(ir) if match[0].count("scf.for") == 1 and DOT.search(match[0])]
+    loops = [_work(match[2]) for match in LOOP.finditer(ir) if match[2].count("scf.for") == 1 and DOT.search(match[2])]
     try:
         clock = machine.bandwidth_bytes_per_s("shared") / machine.sms / SHARED_BYTES_PER_CLOCK
         moved = machine.bandwidth_bytes_per_s("l2") / machine.sms / clock

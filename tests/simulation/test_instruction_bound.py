@@ -40,6 +40,12 @@ def test_the_loop_that_waits_most_decides() -> None:
     assert next_oldest_rate("no loop", H200) == 1.0
 
 
+def test_a_loop_inside_another_is_found() -> None:
+    """The `busy` probe has its loop of matmuls inside the loop over marks."""
+    outer = f"  scf.for %m = %c0 to %n step %c1 : i32 {{\n{loop(2)}    tt.store %q, %t : !tt.ptr<i64>\n  }} loc(#loc1)\n"
+    assert next_oldest_rate(outer, H200) == next_oldest_rate(loop(2), H200) < 1
+
+
 def test_unknown_rates_keep_programs_together() -> None:
     assert next_oldest_rate(loop(2), find_machine_or_file("H100")) == 1.0
 
