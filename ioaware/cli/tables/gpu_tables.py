@@ -89,7 +89,7 @@ class GpuPlans:
         yield Text(printable(f"note: {self.machine.name}, NVLink: {known}"))
         yield Text(
             "note: requested and hbm are those of GPU 0's attention kernels alone, without dQ's atomics; "
-            "hbm is every tensor of a call once"
+            "hbm, at its least, is every tensor of a call once"
         )
         for (better, worse), condition in CROSSOVERS.items():
             yield Text(printable(f"note: forward, {better} receives less than {worse} where {condition}"))
