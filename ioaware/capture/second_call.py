@@ -33,7 +33,7 @@ def compares_second_calls() -> bool:
 
 
 def only_later(first: Sequence[Event], second: Sequence[Event]) -> str:
-    """Return the name of a launch or operator of a second call that the first one lacks.
+    """Return the name of an event of a second call that the first one lacks.
 
     Empty where there is none. A first call may make more, such as a workspace.
     """

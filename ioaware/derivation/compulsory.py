@@ -80,8 +80,8 @@ def compulsory_of_launches(
 def cold_cache_bytes(captured: Capture, kernels: Sequence[KernelTraffic | None]) -> tuple[Traffic | None, ...]:
     """Return the least HBM bytes of each launch with a cold L2.
 
-    The L2 then holds what is read again. A launch reads each of its tensors once and writes it once; an atomic counts as a write. None for a torch operator,
-    where data decide the bytes, and where counts do not identify them.
+    The L2 then holds what is read again. A launch reads each of its tensors once and writes it once; an atomic counts as a
+    write. None for a torch operator, where data decide the bytes, and where counts do not identify them.
     """
     found: list[Traffic | None] = []
     for event, kernel in zip(captured.events, kernels, strict=True):

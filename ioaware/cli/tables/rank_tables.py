@@ -102,7 +102,10 @@ def _kernel_notes(kernels: Sequence[Derived | str]) -> Iterator[RenderableType]:
         if any(one.requested and one.requested.atomic_bytes for one in known):
             yield Text("note: atomic operations come on top; --json has them")
         if any(one.hbm_of_kernels for one in known):
-            yield Text("note: hbm, at its least: each kernel alone, with a cold L2, reads and writes every tensor once; atomics are writes")
+            yield Text(
+                "note: hbm, at its least: each kernel alone, with a cold L2, reads and writes every tensor once; "
+                "atomics are writes"
+            )
         if not all(one.hbm_of_kernels for one in known):
             yield Text("note: hbm is unknown: data decide a kernel's bytes, or it accesses a part of a tensor")
         for note in dict.fromkeys(note for one in known for note in one.notes if note.startswith("compulsory")):

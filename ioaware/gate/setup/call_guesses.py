@@ -17,7 +17,10 @@ from ioaware.gate.setup.host_functions import HostFunction
 from ioaware.gate.setup.host_params import Constant, HostParam
 
 DTYPES = ("float16", "float32")
-"""Types to try where the source names none. Some functions of Triton do not take float16."""
+"""Types to try where the source names none.
+
+Some functions of Triton do not take float16.
+"""
 MOST_GUESSES = 64
 NAMES = {1: ("n",), 2: ("rows", "cols"), 3: ("batch", "rows", "cols"), 4: ("batch", "heads", "seq_len", "head_dim")}
 SIZES = {1: (4096,), 2: (4096, 2048), 3: (8, 1024, 512), 4: (2, 8, 1024, 64)}

@@ -349,7 +349,7 @@ def test_a_call_whose_backward_pass_works_is_better(monkeypatch: pytest.MonkeyPa
 
 
 def test_nothing_is_passed_as_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None is no value of a parameter without a default: the function is called with it, and has no such parameter."""
+    """A call with None is not a call without the parameter."""
     given: dict[str, Any] = {}
 
     def function(x: int, mode: object) -> None:
