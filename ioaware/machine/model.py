@@ -116,7 +116,8 @@ class Link:
 
     Rates are bytes a second that a GPU receives while it sends as many.
 
-    `bandwidth_bytes_per_s` is the vendor's; `reached_bytes_per_s` what copies reach, None where they were not measured.
+    `bandwidth_bytes_per_s` is the vendor's; `reached_bytes_per_s` what copies reach, None where they were not measured. It
+    joins the `host_gpus` of a host. What a GPU receives from other hosts is an assumption, with its source.
     """
 
     name: str
@@ -124,6 +125,9 @@ class Link:
     source: str
     reached_bytes_per_s: float | None = None
     reached_source: str = "not measured"
+    host_gpus: int = 8
+    network_bytes_per_s: float = 50e9
+    network_source: str = "one adapter a GPU, 400 Gbit/s a direction: NVIDIA ConnectX-7, NDR"
 
     @property
     def ceiling_bytes_per_s(self) -> float:

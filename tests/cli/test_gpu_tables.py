@@ -42,6 +42,25 @@ def test_the_table_has_the_numbers_of_the_json(capsys: pytest.CaptureFixture[str
     assert several["impossible"] == {}
 
 
+def test_beyond_one_host_the_network_has_its_share(capsys: pytest.CaptureFixture[str]) -> None:
+    """NVLink brings 7 of 15 parts, in a host of 8, and the network 8.
+
+    The network is slower, and binds.
+    """
+    arguments = ("flash2", "-p", "heads=32", "-p", "seq_len=32768", "-p", "head_dim=128", "--gpus")
+    one, two = (json.loads(predict(capsys, *arguments, gpus, "--json"))["over_gpus"]["plans"] for gpus in ("8", "16"))
+    assert all({"network_bytes", "network_ns"}.isdisjoint(plan) for plan in one)
+    gathered = next(plan for plan in two if (plan["method"], plan["direction"]) == ("all_gather", "forward"))
+    assert gathered["network_bytes"] == gathered["received_bytes"] * 8 // 15
+    assert gathered["network_ns"] == pytest.approx(gathered["network_bytes"] / 50)
+    assert gathered["link_ns"] == pytest.approx(gathered["received_bytes"] * 7 / 15 / 384)
+    assert gathered["binds"] == "network"
+    text = predict(capsys, *arguments, "16")
+    assert re.search(r"from hosts .* NVLink time +network time", text)
+    assert "assumes hosts of 8 GPUs, each of which receives 50 GB/s from other hosts" in text
+    assert "network" not in predict(capsys, *arguments, "8")
+
+
 def test_what_is_unknown_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("flash2", "-p", "heads=3", "-p", "seq_len=1001", "-p", "causal=true", "--gpus", "2", "--machine", "L40S")
     several = json.loads(predict(capsys, *arguments, "--json"))["over_gpus"]

@@ -15,6 +15,7 @@ from typing import Any
 from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.theory.counts.gpu_transfers import PASSES, Method, Pass, Problem, moved
 from ioaware.analysis.theory.fewest_transfers import Choice, choices
+from ioaware.analysis.theory.host_links import remote_bytes
 from ioaware.analysis.theory.lower_bounds import visible_pairs
 from ioaware.analysis.theory.shard_calls import kernel_bytes
 from ioaware.machine.model import Machine
@@ -31,7 +32,8 @@ FlashAttention-2 computes the scores again in its backward pass.
 class Plan:
     """One method in one pass, on the GPU that receives most.
 
-    Requested and HBM bytes are those of GPU 0's kernels. None: unknown.
+    Requested and HBM bytes are those of GPU 0's kernels. The network is what GPU 0 receives from other hosts, None on one host;
+    NVLink moves the rest. Other times are None where unknown.
     """
 
     method: Method
@@ -45,6 +47,8 @@ class Plan:
     link_ns: float | None
     hbm_ns: float | None
     matmul_ns: float | None
+    network_bytes: int | None = None
+    network_ns: float | None = None
 
     @property
     def binds(self) -> str | None:
@@ -53,6 +57,8 @@ class Plan:
         Return None where not all ceilings that matter are known.
         """
         times = {"matmul": self.matmul_ns, "NVLink": self.link_ns, "HBM": self.hbm_ns}
+        if self.network_bytes is not None:
+            times["network"] = self.network_ns
         known = {name: time for name, time in times.items() if time is not None}
         return max(known, key=lambda name: known[name]) if len(known) == len(times) else None
 
@@ -90,6 +96,8 @@ def _plan(
     kernels = kernel_bytes(
         choice.method, direction, problem, element, causal=causal, block_m=blocks[0], block_n=blocks[1]
     )  # fmt: skip
+    link = machine.link
+    remote = remote_bytes(choice.method, direction, problem, element, link.host_gpus) if link else 0
     return Plan(
         choice.method,
         direction,
@@ -99,9 +107,11 @@ def _plan(
         kernels.requested,
         kernels.hbm,
         flops,
-        _time_ns(received, machine.link.ceiling_bytes_per_s if machine.link else None),
+        _time_ns(received - remote, link.ceiling_bytes_per_s if link else None),
         _time_ns(kernels.hbm, machine.level("hbm").bandwidth_bytes_per_s),
         _time_ns(flops, machine.peaks[dtype].flops_per_s if dtype in machine.peaks else None),
+        remote or None,
+        _time_ns(remote, link.network_bytes_per_s) if link and remote else None,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ioaware.analysis.theory.counts.gpu_transfers import Method, Problem, moved
+from ioaware.analysis.theory.counts.gpu_transfers import Method, Pass, Problem, moved
 
 FP32_BYTES = 4
 
@@ -41,22 +41,24 @@ class HostPlan:
 def host_plan(method: Method, problem: Problem, element: int, hosts: Hosts) -> HostPlan:
     """Return the plan of a method that can run; a square has the problem's grid."""
     received = moved(method, "forward", problem, 0).received_bytes(element)
-    remote = _remote(method, problem, element, hosts.gpus, received)
+    remote = remote_bytes(method, "forward", problem, element, hosts.gpus)
     seconds = max((received - remote) / hosts.link_bytes_per_s, remote / hosts.network_bytes_per_s)
     return HostPlan(method, problem.grid, received - remote, remote, seconds, _extra(method, problem, element))
 
 
-def _remote(method: Method, problem: Problem, element: int, gpus: int, received: int) -> int:
-    """Return the bytes that come from other hosts."""
+def remote_bytes(method: Method, direction: Pass, problem: Problem, element: int, gpus: int) -> int:
+    """Return what GPU 0 receives from other hosts, of `gpus` each."""
     ranks = problem.ranks
     if ranks <= gpus:
         return 0
+    received = moved(method, direction, problem, 0).received_bytes(element)
     if method == "ring":  # the first GPU of a host receives from the last of another
         return received
     if method != "square":
         return received * (ranks - gpus) // (ranks - 1)
     rows, columns = problem.grid
-    keys = 2 * problem.batch * problem.kv_heads * problem.head_dim * element * problem.kv_len // ranks  # of one GPU
+    width = element + (FP32_BYTES if direction == "backward" else 0)  # K and V, and partial dK and dV
+    keys = 2 * problem.batch * problem.kv_heads * problem.head_dim * width * problem.kv_len // ranks  # of one GPU
     in_host = len(range(0, gpus, columns))  # GPUs of this column
     remote = keys * (rows - in_host)
     if columns > gpus:

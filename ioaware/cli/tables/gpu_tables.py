@@ -79,14 +79,21 @@ class GpuPlans:
     def text(self) -> Iterator[RenderableType]:
         """Yield the table, least received bytes first, and what it leaves out."""
         yield Text(f"\nover {self.gpus} GPUs ({self.machine.name}), the one that receives most\n")
-        columns = ("method", "pass", "received", "sent", "requested", "hbm", "NVLink time", "HBM time", "matmul time", "binds")
-        yield table(columns, map(_row, self.rows), left=2)
+        link = self.machine.link
+        hosts = link is not None and self.gpus > link.host_gpus
+        columns = (
+            *("method", "pass", "received", "sent", *(("from hosts",) * hosts), "requested", "hbm"),
+            *("NVLink time", *(("network time",) * hosts), "HBM time", "matmul time", "binds"),
+        )
+        yield table(columns, (_row(plan, hosts=hosts) for plan in self.rows), left=2)
         yield Text(printable(f"\n{self.verdict()}\n"))
         for choice in self.impossible:
             yield Text(printable(f"note: {choice.method} cannot run: {choice.why_not}"))
-        link = self.machine.link
         known = link.ceiling_text if link else "no bandwidth is known"
         yield Text(printable(f"note: {self.machine.name}, NVLink: {known}"))
+        if link and hosts:
+            rate = f"{link.network_bytes_per_s / 1e9:g} GB/s from other hosts ({link.network_source})"
+            yield Text(printable(f"note: assumes hosts of {link.host_gpus} GPUs, each of which receives {rate}"))
         yield Text(
             "note: requested and hbm are those of GPU 0's attention kernels alone, without dQ's atomics; "
             "hbm, at its least, is every tensor of a call once"
@@ -95,9 +102,10 @@ class GpuPlans:
             yield Text(printable(f"note: forward, {better} receives less than {worse} where {condition}"))
 
 
-def _row(plan: Plan) -> Row:
-    moved = (plan.received_bytes, plan.sent_bytes, plan.requested_bytes, plan.hbm_bytes)
-    times = (plan.link_ns, plan.hbm_ns, plan.matmul_ns)
+def _row(plan: Plan, *, hosts: bool) -> Row:
+    remote = ((plan.network_bytes or 0,), (plan.network_ns or 0.0,)) if hosts else ((), ())
+    moved = (plan.received_bytes, plan.sent_bytes, *remote[0], plan.requested_bytes, plan.hbm_bytes)
+    times = (plan.link_ns, *remote[1], plan.hbm_ns, plan.matmul_ns)
     return (_name(plan), plan.direction, *map(bytes_text, moved), *map(time_text, times), plan.binds or UNKNOWN)
 
 

@@ -15,9 +15,6 @@ from ioaware.report.chart import Axis, Figure, Panel, Series, cell_of, series_of
 
 MACHINE = PRESETS["H200"]
 DTYPE = "bfloat16"
-PER_HOST = 8
-NETWORK_BYTES_PER_S = 50e9
-"""One network adapter a GPU, 400 Gbit/s a direction: NVIDIA ConnectX-7, NDR."""
 GPUS = tuple(2**power for power in range(1, 11))
 PROBLEM = Problem(1, 64, 8, 2**20, 2**20, 128, 2, (2, 1))
 COLORS: dict[Method, str] = {"all_gather": "standard", "all_to_all": "hopper", "square": "flash2", "ring": "flash1"}
@@ -33,9 +30,9 @@ HELD = Axis("memory beyond Q, K, V, O (bytes)", "bytes")
 
 def many_gpus() -> Figure | None:
     """Return bytes, time and memory of a GPU against P; None without a known link."""
-    if MACHINE.link is None:
+    if (link := MACHINE.link) is None:
         return None
-    hosts = Hosts(PER_HOST, MACHINE.link.ceiling_bytes_per_s, NETWORK_BYTES_PER_S)
+    hosts = Hosts(link.host_gpus, link.ceiling_bytes_per_s, link.network_bytes_per_s)
     found: dict[Method, list[tuple[int, HostPlan]]] = {method: _plans(method, hosts) for method in COLORS}
     received = _curves(found, lambda plan: plan.within_host + plan.between_hosts, bytes_text)
     times = _curves(found, lambda plan: plan.link_s * 1e9, time_text)
@@ -48,8 +45,8 @@ def many_gpus() -> Figure | None:
         "many_gpus",
         "Attention over up to 1,024 GPUs, on paper",
         f"Not measured. One forward pass, full mask, N = {PROBLEM.seq_len:,}, {PROBLEM.heads} heads on {PROBLEM.kv_heads}, "
-        f"d = {PROBLEM.head_dim}, {DTYPE}; hosts of {PER_HOST} {MACHINE.name}s. "
-        f"A GPU receives {hosts.link_bytes_per_s / 1e9:g} GB/s in its host, {NETWORK_BYTES_PER_S / 1e9:g} from others. "
+        f"d = {PROBLEM.head_dim}, {DTYPE}; hosts of {hosts.gpus} {MACHINE.name}s. "
+        f"A GPU receives {hosts.link_bytes_per_s / 1e9:g} GB/s in its host, {hosts.network_bytes_per_s / 1e9:g} from others. "
         "Below the matmuls' curve, transfers can hide. The all-to-all ends where P no longer divides the heads.",
         (
             cell_of("Received by the first GPU of a host", X, Panel(RECEIVED, received)),

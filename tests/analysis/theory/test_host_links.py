@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from ioaware.analysis.theory.claims.io.gpu_exchange import messages
-from ioaware.analysis.theory.counts.gpu_transfers import METHODS, Problem
-from ioaware.analysis.theory.host_links import Hosts, host_plan
+from ioaware.analysis.theory.counts.gpu_transfers import METHODS, PASSES, Method, Pass, Problem
+from ioaware.analysis.theory.host_links import Hosts, host_plan, remote_bytes
 
 HOSTS = Hosts(4, 100.0, 10.0)
 PROBLEM = Problem(1, 16, 16, 64, 64, 4, 16, (4, 4))
@@ -15,16 +15,22 @@ PROBLEM = Problem(1, 16, 16, 64, 64, 4, 16, (4, 4))
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("grid", [(4, 4), (8, 2), (2, 8), (16, 1), (1, 16)])
 @pytest.mark.parametrize("ranks", [4, 16])
-def test_bytes_between_hosts_are_those_of_the_messages(method, grid, ranks) -> None:
+@pytest.mark.parametrize("direction", PASSES)
+def test_bytes_between_hosts_are_those_of_the_messages(
+    method: Method, grid: tuple[int, int], ranks: int, direction: Pass
+) -> None:
     """Walk over every message to GPU 0."""
     if grid[0] * grid[1] != ranks:
         grid = (ranks, 1)
     problem = replace(PROBLEM, ranks=ranks, grid=grid)
     within = between = 0
-    for sender, receiver, elements, wide in messages(method, "forward", problem):
+    for sender, receiver, elements, wide in messages(method, direction, problem):
         if receiver == 0:
             size = elements * (4 if wide else 2)
             within, between = (within, between + size) if sender >= HOSTS.gpus else (within + size, between)
+    assert remote_bytes(method, direction, problem, 2, HOSTS.gpus) == between
+    if direction == "backward":
+        return
     found = host_plan(method, problem, 2, HOSTS)
     assert (found.within_host, found.between_hosts) == (within, between)
     assert found.link_s == max(within / 100, between / 10)
