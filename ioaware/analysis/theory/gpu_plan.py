@@ -15,7 +15,7 @@ from typing import Any
 from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.theory.counts.gpu_transfers import PASSES, Method, Pass, Problem, moved
 from ioaware.analysis.theory.fewest_transfers import Choice, choices
-from ioaware.analysis.theory.host_links import remote_bytes
+from ioaware.analysis.theory.host_links import most_by_link
 from ioaware.analysis.theory.lower_bounds import visible_pairs
 from ioaware.analysis.theory.shard_calls import kernel_bytes
 from ioaware.machine.model import Machine
@@ -32,8 +32,8 @@ FlashAttention-2 computes the scores again in its backward pass.
 class Plan:
     """One method in one pass, on the GPU that receives most.
 
-    Requested and HBM bytes are those of GPU 0's kernels. The network is what GPU 0 receives from other hosts, None on one host;
-    NVLink moves the rest. Other times are None where unknown.
+    Requested and HBM bytes are those of GPU 0's kernels. NVLink and the network have the GPU that receives most over each; the
+    network is None on one host. Other times are None where unknown.
     """
 
     method: Method
@@ -97,7 +97,9 @@ def _plan(
         choice.method, direction, problem, element, causal=causal, block_m=blocks[0], block_n=blocks[1]
     )  # fmt: skip
     link = machine.link
-    remote = remote_bytes(choice.method, direction, problem, element, link.host_gpus) if link else 0
+    within, remote = received, 0
+    if link and problem.ranks > link.host_gpus:
+        within, remote = most_by_link(choice.method, direction, problem, element, link.host_gpus)
     return Plan(
         choice.method,
         direction,
@@ -107,7 +109,7 @@ def _plan(
         kernels.requested,
         kernels.hbm,
         flops,
-        _time_ns(received - remote, link.ceiling_bytes_per_s if link else None),
+        _time_ns(within, link.ceiling_bytes_per_s if link else None),
         _time_ns(kernels.hbm, machine.level("hbm").bandwidth_bytes_per_s),
         _time_ns(flops, machine.peaks[dtype].flops_per_s if dtype in machine.peaks else None),
         remote or None,

@@ -46,25 +46,42 @@ def host_plan(method: Method, problem: Problem, element: int, hosts: Hosts) -> H
     return HostPlan(method, problem.grid, received - remote, remote, seconds, _extra(method, problem, element))
 
 
-def remote_bytes(method: Method, direction: Pass, problem: Problem, element: int, gpus: int) -> int:
-    """Return what GPU 0 receives from other hosts, of `gpus` each."""
+def remote_bytes(method: Method, direction: Pass, problem: Problem, element: int, gpus: int, rank: int = 0) -> int:
+    """Return what GPU `rank` receives from other hosts, of `gpus` each.
+
+    The last host may have fewer.
+    """
     ranks = problem.ranks
     if ranks <= gpus:
         return 0
-    received = moved(method, direction, problem, 0).received_bytes(element)
+    received = moved(method, direction, problem, rank).received_bytes(element)
+    host = range(rank // gpus * gpus, min(rank // gpus * gpus + gpus, ranks))
     if method == "ring":  # the first GPU of a host receives from the last of another
-        return received
+        return received if rank == host.start else 0
     if method != "square":
-        return received * (ranks - gpus) // (ranks - 1)
+        return received * (ranks - len(host)) // (ranks - 1)
     rows, columns = problem.grid
     width = element + (FP32_BYTES if direction == "backward" else 0)  # K and V, and partial dK and dV
     keys = 2 * problem.batch * problem.kv_heads * problem.head_dim * width * problem.kv_len // ranks  # of one GPU
-    in_host = len(range(0, gpus, columns))  # GPUs of this column
-    remote = keys * (rows - in_host)
-    if columns > gpus:
-        of_row = received - keys * (rows - 1)
-        remote += of_row * (columns - gpus) // (columns - 1)
+    of_column = sum(gpu % columns == rank % columns for gpu in host)
+    of_row = sum(gpu // columns == rank // columns for gpu in host)
+    remote = keys * (rows - of_column)
+    if columns > 1:
+        remote += (received - keys * (rows - 1)) * (columns - of_row) // (columns - 1)
     return remote
+
+
+def most_by_link(method: Method, direction: Pass, problem: Problem, element: int, gpus: int) -> tuple[int, int]:
+    """Return the most that a GPU receives within its host, and from others.
+
+    They may be two GPUs: of a ring's host one receives over the network alone.
+    """
+    within = remote = 0
+    for rank in range(problem.ranks):
+        received = moved(method, direction, problem, rank).received_bytes(element)
+        from_others = remote_bytes(method, direction, problem, element, gpus, rank)
+        within, remote = max(within, received - from_others), max(remote, from_others)
+    return within, remote
 
 
 def _extra(method: Method, problem: Problem, element: int) -> int:

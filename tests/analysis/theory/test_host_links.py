@@ -6,7 +6,7 @@ import pytest
 
 from ioaware.analysis.theory.claims.io.gpu_exchange import messages
 from ioaware.analysis.theory.counts.gpu_transfers import METHODS, PASSES, Method, Pass, Problem
-from ioaware.analysis.theory.host_links import Hosts, host_plan, remote_bytes
+from ioaware.analysis.theory.host_links import Hosts, host_plan, most_by_link, remote_bytes
 
 HOSTS = Hosts(4, 100.0, 10.0)
 PROBLEM = Problem(1, 16, 16, 64, 64, 4, 16, (4, 4))
@@ -34,6 +34,21 @@ def test_bytes_between_hosts_are_those_of_the_messages(
     found = host_plan(method, problem, 2, HOSTS)
     assert (found.within_host, found.between_hosts) == (within, between)
     assert found.link_s == max(within / 100, between / 10)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("direction", PASSES)
+@pytest.mark.parametrize("grid", [(3, 3), (5, 2), (2, 5), (1, 9)])
+def test_the_most_over_each_link_is_that_of_the_messages(method: Method, direction: Pass, grid: tuple[int, int]) -> None:
+    """Walk over every message; the last host has fewer GPUs."""
+    ranks = grid[0] * grid[1]
+    problem = replace(PROBLEM, heads=2 * ranks, kv_heads=ranks, seq_len=4 * ranks, kv_len=4 * ranks, ranks=ranks, grid=grid)
+    links = {rank: [0, 0] for rank in range(ranks)}
+    for sender, receiver, elements, wide in messages(method, direction, problem):
+        other = sender // HOSTS.gpus != receiver // HOSTS.gpus
+        links[receiver][other] += elements * (4 if wide else 2)
+    most = tuple(max(one[other] for one in links.values()) for other in (False, True))
+    assert most_by_link(method, direction, problem, 2, HOSTS.gpus) == most
 
 
 def test_a_ring_needs_less_memory_the_more_gpus_and_a_gather_holds_all_keys() -> None:
