@@ -42,13 +42,27 @@ def mathml(expr: Expr) -> str:
 
 @lru_cache(maxsize=1)
 def _printer() -> Any:
-    """Return sympy's printer, with cases as the command line writes them."""
+    """Return sympy's printer, with cases and every index of a sum.
+
+    Why: of several indices, sympy's own writes the first alone.
+    """
     from sympy.printing.mathml import MathMLPresentationPrinter as Printer
+    from sympy.printing.precedence import precedence_traditional  # pyright: ignore[reportUnknownVariableType]
 
     base: Any = Printer
+    precedence: Any = precedence_traditional
 
     class WithCases(base):
-        def _print_Piecewise(self, expr: Any) -> Any:  # noqa: N802 - sympy looks printers up by class name
+        def _print_Sum(self, expr: Any) -> Any:  # noqa: N802 - sympy looks printers up by class name
+            body, *limits = expr.args
+            sums: list[Any] = [self._one_sum(*limit) for limit in reversed(limits)]
+            return self._joined("mrow", *sums, self.parenthesize(body, precedence(expr)))
+
+        def _one_sum(self, index: Any, low: Any, high: Any) -> Any:
+            below = self._joined("mrow", self._print(index), self._sign("mo", "="), self._print(low))
+            return self._joined("munderover", self._sign("mo", "\u2211"), below, self._print(high))
+
+        def _print_Piecewise(self, expr: Any) -> Any:  # noqa: N802
             *cases, (last, always) = expr.args
             has_else = always == True  # noqa: E712 - sympy's own
             parts: list[Any] = [self._sign("mo", "(")]
@@ -56,10 +70,13 @@ def _printer() -> Any:
                 between, after = self._sign("mtext", "\u00a0if\u00a0"), self._sign("mtext", "\u00a0else\u00a0")
                 parts += [self._print(value), between, self._print(when), after]
             parts += [self._print(last) if has_else else self._sign("mtext", "unknown"), self._sign("mo", ")")]
-            row = self.dom.createElement("mrow")
+            return self._joined("mrow", *parts)
+
+        def _joined(self, name: str, *parts: Any) -> Any:
+            element = self.dom.createElement(name)
             for part in parts:
-                row.appendChild(part)
-            return row
+                element.appendChild(part)
+            return element
 
         def _sign(self, name: str, text: str) -> Any:
             element = self.dom.createElement(name)

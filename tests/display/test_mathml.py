@@ -46,3 +46,10 @@ def test_cases_are_written_as_on_the_command_line() -> None:
     math = mathml(4 + sympy.Piecewise((rows, sympy.Eq(cols, 8)), (cols, True)))
     assert re.sub(r"<[^>]*>", "", math).replace("\u00a0", " ") == "(rows if cols=8 else cols)+4"
     assert re.sub(r"<[^>]*>", "", mathml(sympy.Piecewise((rows, sympy.Eq(cols, 8))))).endswith("unknown)")
+
+
+def test_a_sum_has_all_its_indices_the_outermost_first() -> None:
+    (count, i, j) = sympy.symbols("count i j", integer=True)
+    math = mathml(8 * sympy.Sum(i * j, (i, 0, j), (j, 1, count)))
+    assert re.sub(r"<[^>]*>", "", math) == "8·(∑j=1count∑i=0j(i·j))"
+    assert len(list(parse(math).iter("munderover"))) == 2
