@@ -27,10 +27,11 @@ def findings_of(
     gpu: str | None = None,
     config: Mapping[str, str],
     recorded: Iterable[Result] | None = None,
+    store: Path | None = None,
 ) -> Findings:
     """Derive and simulate a target.
 
-    Measured points are `recorded`, or those that ship with ioaware.
+    Measured points are `recorded` or those of `store`, or those that ship with ioaware.
 
     Raises `UsageError` for a target, parameter, range or machine that does not exist.
     """
@@ -50,13 +51,13 @@ def findings_of(
     return find(
         loaded,
         loaded.resolve(named, typed=True),
-        words=shlex.join([target, *_options(given, config, machine, gpu)]),
+        words=shlex.join([target, *_options(given, config, machine, gpu), *(("--store", str(store)) if store else ())]),
         machine=where,
         gpu=gpu_or_machines(gpu, where),
         autotune={name: infer_value(text) for name, text in config.items()},
         data=data,
         over=spans,
-        recorded=shipped() if recorded is None else recorded,
+        recorded=stored(store) if store else shipped() if recorded is None else recorded,
         progress=progress,
     )
 

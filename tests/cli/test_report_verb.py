@@ -12,6 +12,7 @@ import pytest
 
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
+from ioaware.sweep.store import Store
 from tests.support import SUPPORT
 from tests.support.page_data import page_data
 
@@ -39,7 +40,7 @@ def test_several_launches_with_operators_of_torch(page) -> None:
     curve = {row[3]: row[4] for row in figures["over"]["rows"] if row[2] == "requested"}
     assert curve[512.0] == 24 * 512
     assert "bound by HBM" in html
-    assert f"ioaware simulate {TARGETS}:one_launch_each -p n=100 --machine H200" in figures["bytes"]["command"]
+    assert f"ioaware report {TARGETS}:one_launch_each -p n=100 --machine H200" in figures["bytes"]["command"]
 
 
 def test_commands_beside_figures_have_the_machine_as_typed(page) -> None:
@@ -47,6 +48,17 @@ def test_commands_beside_figures_have_the_machine_as_typed(page) -> None:
     commands = [figure["command"] for figure in page_data(html).values()]
     assert commands
     assert [one for one in commands if "--machine A100" not in one] == []
+
+
+def test_commands_beside_figures_have_the_store(page, tmp_path: Path) -> None:
+    with Store(tmp_path / "some.db"):
+        pass
+    html = page(f"{TARGETS}:flat", "--store", tmp_path / "some.db")
+    assert [
+        one["command"]
+        for one in page_data(html).values()
+        if not one["command"].endswith("--store " + str(tmp_path / "some.db"))
+    ] == []
 
 
 def test_no_parameters(page) -> None:
@@ -78,8 +90,10 @@ def test_refusals(arguments: list[str], message: str, tmp_path: Path, capsys: py
 
 
 def test_two_versions(page) -> None:
-    html = page("--compare", f"{TARGETS}:flat", f"{TARGETS}:half", "--no-source")
-    assert set(page_data(html)) >= {"bytes"}
+    html = page("--compare", f"{TARGETS}:flat", f"{TARGETS}:flat", "--no-source", "--over", "rows=1..16")
+    figures = page_data(html)
+    assert set(figures) == {"bytes", "over"}
+    assert figures["over"]["command"].endswith(f"--compare {TARGETS}:flat {TARGETS}:flat --machine H200 --over rows=1..16")
     assert "B ÷ A" in html
 
 

@@ -81,7 +81,7 @@ def _page(
 ) -> Path:
     """Write any page but attention's."""
     from ioaware._atomic_file import make_directory
-    from ioaware.cli.target_report import compared, findings_of, stored
+    from ioaware.cli.target_report import compared, findings_of
     from ioaware.report.pages.document import write_document
     from ioaware.report.svg.rasterise import check_rasteriser
 
@@ -93,7 +93,7 @@ def _page(
     elif target is not None:
         from ioaware.report.pages.target_page import target_page
 
-        found = findings_of(target, recorded=None if store is None else stored(store), **how)
+        found = findings_of(target, store=store, **how)
         document = target_page(found, with_text=with_text)
     else:
         from ioaware.cli.store_report import document_of

@@ -52,7 +52,7 @@ def compare_page(old: Findings, new: Findings, command: str, *, with_text: bool 
         "lines_left": max(0, len(lines) - MAX_LINES),
         "made": "",
     }
-    figures = [Shown(_bars(rows, names), command), *([Shown(over, command)] if (over := _over(old, new)) else [])]
+    figures = [Shown(_bars(rows, names), command), *([Shown(over, command + old.ranges)] if (over := _over(old, new)) else [])]
     return Document("compare.html", f"{names[0]} → {names[1]}", values, figures)
 
 

@@ -38,8 +38,7 @@ def figures_of(found: Findings) -> Iterator[Shown]:
         yield Shown(side_by_side(found), report)
     grown = over_parameters(found)
     if grown is not None:
-        ranges = "".join(f" --over {one.span}" for one in found.curves) if found.ranges_given else ""
-        yield Shown(grown, report + ranges)
+        yield Shown(grown, report + found.ranges)
     roof = roofline(found)
     if roof is not None:
         yield Shown(roof, report)

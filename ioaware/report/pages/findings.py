@@ -85,6 +85,11 @@ class Findings:
         return self.source.result
 
     @property
+    def ranges(self) -> str:
+        """The given ranges as words of the command line."""
+        return "".join(f" --over {one.span}" for one in self.curves) if self.ranges_given else ""
+
+    @property
     def torch_alone(self) -> bool:
         """Whether no Triton kernel runs, as in an eager model."""
         return all(one.origin == "torch" for one in self.derived.launches)
