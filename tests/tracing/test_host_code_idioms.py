@@ -55,6 +55,7 @@ def doubled(n: int = 100):
         *("kept_kernel", "registers", "wrapped", "own_autotuner", "operator_with_a_fake", "operator_for_cuda"),
         *("optional_bias", "kept_by_an_object", "launched_from_threads"),
         *("converted_twice", "converted_back", "tied_and_converted"),
+        "grid_of_a_tensor",
         *("on_another_stream", "counted_in_the_environment", "drawn_from_the_system"),
     ],
 )

@@ -52,6 +52,11 @@ MODE_FILES = (
 """Files of the dispatch modes between host code and an operator."""
 WRAPPERS = ("torch/functional.py", "torch/_tensor.py", "torch/_jit_internal.py", "torch/overrides.py")
 """Files of torch whose functions only call an operator, as `torch.unique` does."""
+LAUNCHING = (
+    *("capture/interceptor.py", "fakegpu/autotuning.py"),
+    *("triton/runtime/jit.py", "triton/runtime/autotuner.py"),
+)
+"""Files between host code and the sizes of a grid, which may be tensors."""
 MAX_READS = 5000
 """Most reads of one run: a derivation repeats each in several runs."""
 
@@ -65,11 +70,11 @@ The last argument is the operator that computed what is read.
 def modes(plain: Callable[..., Any]) -> tuple[str, ...]:
     """Return the files between host code and a read.
 
-    They are those of the modes, where torch itself reads.
+    They are those of the modes, where torch itself reads, or those of a launch.
     """
     if isinstance(plain, _Dynamic):
         return (*MODE_FILES, *WRAPPERS)
-    return MODE_FILES if plain in OPERATORS else ()
+    return MODE_FILES if plain in OPERATORS else LAUNCHING
 
 
 @contextmanager

@@ -303,6 +303,15 @@ def tall_grid(rows: int = 70_000):
     tall_kernel[(1, rows)](x)
 
 
+def grid_of_a_tensor(n: int = 1000):
+    """The sizes of both grids are tensors of one element, computed from data."""
+    x, most = ones(n), torch.tensor([n, 3]).max()
+    out = torch.empty_like(x)
+    scale_kernel[(triton.cdiv(most, 64),)](x, out, n, 2.0, BLOCK=64)
+    keyed_kernel[lambda meta: (triton.cdiv(most.cuda(), meta["BLOCK"]),)](x, out, n)
+    return out
+
+
 def wide_grid(programs: int = 3_900_000_000):
     x = ones(64)
     scale_kernel[(programs,)](x, x, 64, 2.0, BLOCK=64)
