@@ -210,13 +210,13 @@ def _total(result: Derived, write: Lines, held: Sequence[Row] | None) -> Iterato
 
 
 def _known_sectors(result: Derived, write: Lines) -> Iterator[Row]:
-    """Yield the sectors of those launches that have them, where others have none."""
+    """Yield the sectors of those launches that have them, where the total is not known."""
     kernels = [kernel for kernel in result.kernels if kernel]
     for name, attribute in (("read sectors", "read_sector_bytes"), ("write sectors", "write_sector_bytes")):
         counts = [(kernel.kernel, cast("Count | None", getattr(kernel, attribute))) for kernel in kernels]
         known = [count for _, count in counts if count is not None]
         without = list(dict.fromkeys(kernel for kernel, count in counts if count is None))
-        if not without or not known:
+        if not without or not known or getattr(result.requested, attribute) is not None:
             continue
         whole = sum(known[1:], known[0])
         value = int(cast(int, whole.evaluate(result.values))) if whole.symbols <= result.values.keys() else None
@@ -244,6 +244,8 @@ def _rows(formulas: Formulas, traffic: Traffic | None, flops: int | None, write:
     )
     known = {"read sectors": ("reads", formulas.read_bytes.expr), "write sectors": ("writes", formulas.write_bytes.expr)}
     for name, count, value in counted:
+        if count is None and value is not None:
+            yield name, _bytes(value), "for the data of the target, without a formula"
         if count is None or (name not in ("reads", "writes") and count.expr == 0):
             continue
         yield from _formula(name, _bytes(value), count, write, known.get(name))

@@ -178,6 +178,18 @@ def test_no_formula_is_long_without_v(output_of, tmp_path: Path) -> None:
     assert max(map(len, text.splitlines())) < 400
 
 
+def test_sectors_of_the_targets_data_are_shown_without_a_formula(output_of, tmp_path: Path) -> None:
+    """Rows of 10, 20, 30 and 40 elements from multiples of 8 are in 2, 3, 4 and 4 sectors (at most 32 elements)."""
+    file = tmp_path / "ragged.py"
+    built = "(10 * i * torch.arange(1, batch + 1, dtype=torch.int32, device=device) for i in range(2))"
+    unset = "(torch.empty(100, dtype=torch.int32, device=device) for _ in range(2))"
+    file.write_text(RAGGED.replace(unset, built), encoding="utf-8")
+    text = output_of("derive", f"{file}:ragged")
+    rows = [line.split() for line in text.splitlines() if "for the data of the target, without a formula" in line]
+    assert [row[2] for row in rows if row[0] == "write"] == ["416", "4,416"]
+    assert "are not known)" not in text
+
+
 def test_conditions_in_json_include_the_largest_sizes(output_of) -> None:
     result = json.loads(output_of("derive", f"{TARGETS}:flat", "--json"))
     assert "columns*rows <= 2147483647" in result["conditions"]
