@@ -16,6 +16,7 @@ from ioaware.gate import budgets
 from ioaware.gate.constant_sizes import DeriveAt, constants_of, is_elsewhere
 from ioaware.gate.derived_snapshot import Recorded, recorded
 from ioaware.gate.formulas.formula_order import Comparison, at_text
+from ioaware.gate.line_ages import line_ages, newest
 from ioaware.gate.repository.ledger import LEDGER
 from ioaware.gate.snapshot import Judgement, Snapshot
 from ioaware.gate.verdict import Verdict
@@ -116,7 +117,8 @@ def _sources(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Deriv
     """Yield the lines that explain what changed.
 
     They are those whose bytes are the difference, or else the largest ones. A snapshot has totals, so that of several
-    lines with these bytes any may be the new one. What changed where a constant is another is explained there.
+    lines with these bytes any may be the new one: what was written last comes first. What changed where a constant is
+    another is explained there.
     """
     changed = [kind for kind, one in found.comparisons.items() if one.verdict is not Verdict.SAME]
     if snapshot.missing or not changed:
@@ -129,7 +131,19 @@ def _sources(snapshot: Snapshot, now: Recorded, found: Judgement, derived: Deriv
     moving = _moving(derived, changed)
     exact = [] if there else _fitting(moving, snapshot, now, changed)
     exact = exact or _fitting_by_value(moving, found, changed, derived)
-    yield from _listed(exact or moving, "largest" if not exact else "one of" if len(exact) > 1 else "from")
+    likely = _with_newest(exact, moving) if exact else moving
+    yield from _listed(likely, "largest" if not exact else "one of" if len(likely) > 1 else "from")
+
+
+def _with_newest(fitting: list[Any], moving: list[Any]) -> list[Any]:
+    """Return the lines that fit, and those that were written last, which come first.
+
+    Why: an older line may move as many bytes as a newer one does more.
+    """
+    places = {id(one): (str(one[0].path), int(one[1].number)) for one in moving}
+    last = newest(places.values(), line_ages(places.values()))
+    new = [one for one in moving if places[id(one)] in last]
+    return [*new, *(one for one in fitting if places[id(one)] not in last)]
 
 
 def _operators(found: Judgement, derived: Derived) -> Iterator[str]:
