@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ioaware.fakegpu.aten_traffic import operator_traffic, tensors_read
-from ioaware.fakegpu.storages import OperatorMode
+from ioaware.fakegpu.storages import OperatorMode, strided_tensors
 from ioaware.tracing.address_space import as_mask, element_bytes
 from ioaware.tracing.observer import Access
 
@@ -33,6 +33,10 @@ class ReadCoverage:
         self._watched: list[torch.Tensor] = []
         self._read: dict[int, np.ndarray[Any, np.dtype[np.bool_]]] = {}
         self._starts: dict[int, set[int]] = {}
+        self._made: set[int] = set()
+        self._places: list[tuple[int, int, int]] = []
+        self.computed: list[tuple[str, torch.Tensor]] = []
+        """What torch operators computed in this call, with their names."""
 
     def watch(self, tensors: Sequence[torch.Tensor]) -> None:
         """Watch these tensors."""
@@ -40,7 +44,9 @@ class ReadCoverage:
         self.begin()
 
     def begin(self) -> None:
-        """Forget what was read before."""
+        """Forget what was read and made before."""
+        self._made = {storage_key(tensor) for tensor in self._watched}
+        self.computed: list[tuple[str, torch.Tensor]] = []
         for tensor in self._watched:
             storage = tensor.untyped_storage()
             self._read[storage_key(tensor)] = np.zeros(storage.nbytes(), bool)
@@ -49,17 +55,23 @@ class ReadCoverage:
     def launch(self, kernel: str, grid: tuple[int, ...], tensors: Mapping[str, tuple[int, torch.Tensor]]) -> None:
         """Note where the kernel sees each watched storage."""
         del kernel, grid
+        self._places = []
         for address, tensor in tensors.values():
             storage = tensor.untyped_storage()
+            start = address - (tensor.data_ptr() - storage.data_ptr())
+            self._places.append((start, start + storage.nbytes(), storage_key(tensor)))
             if storage_key(tensor) in self._starts:
-                self._starts[storage_key(tensor)].add(address - (tensor.data_ptr() - storage.data_ptr()))
+                self._starts[storage_key(tensor)].add(start)
 
     def access(self, kind: Access, pointers: Any, mask: Any, value: Any = None) -> None:
         """Mark the elements of a load or an atomic."""
         del value
+        active = np.broadcast_to(np.True_ if mask is None else as_mask(mask), pointers.data.shape)
+        if kind != "read" and active.any():
+            first = int(pointers.data[active].flat[0])
+            self._made |= {key for start, end, key in self._places if start <= first < end}
         if kind == "write":
             return
-        active = np.broadcast_to(np.True_ if mask is None else as_mask(mask), pointers.data.shape)
         addresses, width = pointers.data[active].astype(np.int64), element_bytes(pointers)
         for key, starts in self._starts.items():
             for start in starts:
@@ -73,6 +85,15 @@ class ReadCoverage:
         for tensor in tensors:
             if (read := self._read.get(storage_key(tensor))) is not None:
                 read[_bytes_of(tensor)] = True
+
+    def made_from(self, operands: Iterable[torch.Tensor], results: Iterable[torch.Tensor]) -> None:
+        """Note the results of a torch operator that has an operand which this call made, or an input."""
+        if any(storage_key(tensor) in self._made for tensor in operands):
+            self._made |= {storage_key(tensor) for tensor in results}
+
+    def is_made(self, tensor: torch.Tensor) -> bool:
+        """Return whether this call wrote to a tensor, or it is an input: else it is kept from an earlier one."""
+        return storage_key(tensor) in self._made
 
     def unread(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a mask of the elements of a watched tensor that were not read in full."""
@@ -113,8 +134,10 @@ class OperatorReads(OperatorMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         operands = tensors_read(func, args, kwargs or {})
         outcome = func(*args, **(kwargs or {}))
+        self._coverage.made_from(operands, strided_tensors(outcome))
         if operator_traffic(func, args, kwargs or {}, outcome) is not None:
             self._coverage.whole(operands)
+            self._coverage.computed += [(str(func), tensor) for tensor in strided_tensors(outcome)]
             self._work()
         return outcome
 

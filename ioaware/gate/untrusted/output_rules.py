@@ -46,12 +46,16 @@ def no_output(evidence: Evidence) -> Iterator[Finding]:
 
 
 def decoy_kernel(evidence: Evidence) -> Iterator[Finding]:
-    """Find kernels that may as well write nothing: the output stays the same."""
+    """Find kernels that may as well write nothing, or that copy what an operator computed."""
     first, muted = evidence.trials.repeated[0], evidence.trials.muted
     if muted is not None and first.kernels and first.outputs and _same(first.outputs, muted.outputs):
         what = "the output is the same when the kernels write nothing: something else computes it"
         ran = {"kernels": list(first.kernels), "operators": list(first.operators)}
         yield Finding("decoy_kernel", Outcome.REFUSED, what, ", ".join(dict.fromkeys(first.kernels)), ran)
+    for number in sorted(made_by_kernels(evidence.trials)):
+        if all(number in call.copied for call in evidence.trials.repeated[:2]):
+            what = f"the kernels copy what {first.copied[number]} computed: the output equals its result"
+            yield Finding("decoy_kernel", Outcome.SUSPECT, what, f"output {number}", {"operator": first.copied[number]})
 
 
 def unwritten_output(evidence: Evidence) -> Iterator[Finding]:
@@ -138,6 +142,8 @@ def recalled_result(evidence: Evidence) -> Iterator[Finding]:
             what = "a later call gives the output of an earlier one though its kernels write nothing: it is kept"
         elif again is not None and (not again.kernels or not agree(again.outputs[number], made, RUN_TO_RUN)):
             what = "on inputs that nothing touched a second call does not compute the output again: it is kept"
+        elif number not in first.kept and any(number in call.kept for call in trials.repeated[1:]):
+            what = "the kernels of a later call write nothing that this output is made of: it is kept"
         else:
             continue
         yield Finding("recalled_result", Outcome.REFUSED, what, f"output {number}")

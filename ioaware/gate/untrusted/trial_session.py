@@ -78,6 +78,10 @@ class Call:
     events: HostEvents
     same_memory: bool
     """Whether an output has the memory of an earlier call's output."""
+    kept: frozenset[int] = frozenset()
+    """Numbers of the outputs that nothing in this call wrote: neither a kernel nor an operator on what one wrote."""
+    copied: Mapping[int, str] = field(default_factory=dict[int, str])
+    """By number of an output, the torch operator whose result elsewhere it equals, and no input does."""
     subclasses: tuple[str, ...] = ()
     """Names of the outputs' types that are subclasses of a tensor."""
 
@@ -146,8 +150,20 @@ class Session:
             unread=tuple(self.tracer.coverage.unread(tensor) for tensor in self.inputs),
             events=self.order.events,
             same_memory=same_memory,
+            kept=frozenset(n for n, tensor in enumerate(outputs) if not self.tracer.coverage.is_made(tensor)),
+            copied={n: name for n, tensor in enumerate(outputs) if (name := self._computed(tensor, before))},
             subclasses=subclasses,
         )
+
+    def _computed(self, output: torch.Tensor, before: Sequence[torch.Tensor]) -> str:
+        """Return the torch operator that computed this output in other memory.
+
+        Empty where none did, or where the output is no more than an input or one number.
+        """
+        if any(same_bits(output, one) for one in before) or not bool((output != output.flatten()[:1]).any()):
+            return ""
+        results = [(name, one) for name, one in self.tracer.coverage.computed if storage_key(one) != storage_key(output)]
+        return next((name for name, one in results if same_bits(output, one)), "")
 
     def overwrite(self, numbers: Collection[int]) -> None:
         """Overwrite these outputs of the last call, but for those that are inputs."""

@@ -68,6 +68,12 @@ def test_outputs_that_no_kernel_computes() -> None:
     assert only(output_rules.decoy_kernel, trials(muted=FIRST)) == (REFUSED, what, "k", ran)
     twice = replace(FIRST, launches=(Launch("k"), Launch("k"), Launch("l")))
     assert only(output_rules.decoy_kernel, trials(repeated=(twice,), muted=FIRST))[2] == "k, l"
+    copied = replace(FIRST, copied={0: "aten.add"})
+    what = "the kernels copy what aten.add computed: the output equals its result"
+    found = only(output_rules.decoy_kernel, trials(repeated=(copied, copied)))
+    assert found == (SUSPECT, what, "output 0", {"operator": "aten.add"})
+    assert not list(output_rules.decoy_kernel(trials(repeated=(copied, FIRST))))
+    assert not list(output_rules.decoy_kernel(trials(repeated=(replace(FIRST, copied={1: "aten.add"}),) * 2)))
 
 
 def test_outputs_that_depend_on_memory_or_earlier_calls() -> None:

@@ -55,6 +55,12 @@ KERNELS: dict[str, dict[str, str]] = {
     "joined_by_an_event": VECTOR,
     "with_torch_operators": VECTOR,
     "reraises": VECTOR,
+    "silu_and_mul": PAIR,
+    "cube_by_persistent_programs": VECTOR,
+    "max_pool": MATRIX,
+    "causal_convolution": {"x": "f32[rows=6, cols=20]", "w": "f32[cols, taps=3]"},
+    "softmax_and_logsumexp": MATRIX,
+    "quantise_rows": MATRIX,
     "gradient": {"x": "f32[n=200]", "dy": "f32[n]"},
 }
 WRITES = {"relu_in_place": ("x",), "relu_into": ("out",), "residual_rms_norm": ("residual",)}

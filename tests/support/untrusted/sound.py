@@ -713,3 +713,120 @@ class AffineByKernel(Affine):
 
     def forward(self, x):
         return layer_norm(x, self.weight, self.bias)
+
+
+@triton.jit
+def silu_kernel(a, b, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    left = tl.load(a + at, at < n).to(tl.float32)
+    right = tl.load(b + at, at < n).to(tl.float32)
+    tl.store(out + at, left / (1 + tl.exp(-left)) * right, at < n)
+
+
+def silu_and_mul(x, y):
+    out = torch.empty_like(x)
+    silu_kernel[blocks(x.numel())](x, y, out, x.numel(), BLOCK=64)
+    return out
+
+
+def silu_and_mul_reference(x, y):
+    return torch.nn.functional.silu(x) * y
+
+
+@triton.jit
+def cube_kernel(x, out, n, BLOCK: tl.constexpr):
+    for start in range(tl.program_id(0) * BLOCK, n, tl.num_programs(0) * BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        value = tl.load(x + at, at < n)
+        tl.store(out + at, value * value * value, at < n)
+
+
+def cube_by_persistent_programs(x):
+    out = torch.empty_like(x)
+    cube_kernel[(2,)](x, out, x.numel(), BLOCK=32)
+    return out
+
+
+def cube_by_persistent_programs_reference(x):
+    return x * x * x
+
+
+@triton.jit
+def pool_kernel(x, out, cols, half, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    left = tl.load(x + row * cols + 2 * at, at < half)
+    right = tl.load(x + row * cols + 2 * at + 1, at < half)
+    tl.store(out + row * half + at, tl.maximum(left, right), at < half)
+
+
+def max_pool(x):
+    rows, half = x.shape[0], x.shape[1] // 2
+    out = torch.empty(rows, half, dtype=x.dtype, device=x.device)
+    pool_kernel[(rows,)](x, out, x.shape[1], half, BLOCK=power(half))
+    return out
+
+
+def max_pool_reference(x):
+    return torch.nn.functional.max_pool1d(x[None], 2)[0]
+
+
+@triton.jit
+def conv_kernel(x, w, out, cols, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for tap in range(3):
+        before = row - 2 + tap
+        value = tl.load(x + before * cols + at, (at < cols) & (before >= 0), 0.0)
+        total += value * tl.load(w + at * 3 + tap, at < cols)
+    tl.store(out + row * cols + at, total, at < cols)
+
+
+def causal_convolution(x, w):
+    out = torch.empty_like(x)
+    conv_kernel[(x.shape[0],)](x, w, out, x.shape[1], BLOCK=power(x.shape[1]))
+    return out
+
+
+def causal_convolution_reference(x, w):
+    padded = torch.nn.functional.pad(x.T[None], (2, 0))
+    return torch.nn.functional.conv1d(padded, w[:, None], groups=x.shape[1])[0].T
+
+
+@triton.jit
+def softmax_and_sum_kernel(x, out, sums, cols, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    value = tl.load(x + row * cols + at, at < cols, float("-inf"))
+    largest = tl.max(value)
+    power = tl.exp(value - largest)
+    tl.store(out + row * cols + at, power / tl.sum(power), at < cols)
+    tl.store(sums + row, largest + tl.log(tl.sum(power)))
+
+
+def softmax_and_logsumexp(x):
+    out, sums = torch.empty_like(x), torch.empty(x.shape[0], device=x.device)
+    softmax_and_sum_kernel[(x.shape[0],)](x, out, sums, x.shape[1], BLOCK=power(x.shape[1]))
+    return out, sums
+
+
+def softmax_and_logsumexp_reference(x):
+    return torch.softmax(x, -1), torch.logsumexp(x, -1)
+
+
+@triton.jit
+def quantise_kernel(x, out, scales, cols, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    value = tl.load(x + row * cols + at, at < cols, 0.0)
+    scale = tl.max(tl.abs(value)) / 127
+    tl.store(out + row * cols + at, (value / scale).to(tl.int8), at < cols)
+    tl.store(scales + row, scale)
+
+
+def quantise_rows(x):
+    out, scales = torch.empty(x.shape, dtype=torch.int8, device=x.device), torch.empty(x.shape[0], device=x.device)
+    quantise_kernel[(x.shape[0],)](x, out, scales, x.shape[1], BLOCK=power(x.shape[1]))
+    return out, scales
+
+
+def quantise_rows_reference(x):
+    scales = x.float().abs().amax(-1) / 127
+    return (x.float() / scales[:, None]).to(torch.int8), scales
