@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import ioaware
 from ioaware.errors import DataError, UsageError
 from ioaware.machine import find_machine_or_file
+from ioaware.machine.file_checks import check_machine
 from ioaware.machine.machine_file import read_machine
 
 CALIBRATED = Path(ioaware.__file__).parent / "recorded" / "calibration" / "h200.toml"
@@ -98,6 +100,10 @@ def test_a_preset_by_name() -> None:
         ('preset = "H200"\n[peaks.float32]\nflops_per_s = 9e15', "peaks.float32.flops_per_s is 9e"),
         ('preset = "H200"\n[link]\nreached_bytes_per_s = 384', "link.reached_bytes_per_s is 384"),
         ('preset = "H200"\ncalibration = 3', "calibration is not a table"),
+        ('preset = "H200"\npeaks = 3', "peaks is not a table"),
+        ('preset = "H200"\npeaks.float16 = 3', "peaks.float16 is not a table"),
+        ('preset = "H200"\npeaks.float17.flops_per_s = 1e15', "peaks.float17 is no dtype"),
+        ('preset = "H200"\nl2_model = 3', "l2_model is not a table"),
         ('preset = "H200"\n[levels.l2]\nsource = 3', "levels.l2.source is missing or no text"),
         ('preset = "H200"\nname = "\\u001b[31mred"', "name is missing or no text in one line"),
     ],
@@ -133,3 +139,10 @@ def test_a_file_that_ends_within_a_number_is_refused(tmp_path: Path) -> None:
     path.write_text(whole[:-2])
     with pytest.raises(DataError, match="ends within a line"):
         find_machine_or_file(str(path))
+
+
+def test_numbers_that_a_machine_does_not_have_are_not_checked() -> None:
+    assert read_machine('preset = "L40S"\nsms = 100\n', "x.toml").link is None
+    preset = find_machine_or_file("h200")
+    levels = tuple(replace(level, bandwidth_bytes_per_s=None) for level in preset.levels)
+    check_machine(replace(preset, levels=levels), preset, "x.toml")

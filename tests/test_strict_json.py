@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,22 @@ def test_a_number_of_thousands_of_digits_is_refused_in_short(file: str, tmp_path
         }[file]()
     assert len(str(refused.value)) < 300
     assert "set_int_max" not in str(refused.value)
+
+
+@dataclass(frozen=True)
+class Row:
+    n: int
+    more: dict[str, int] | None = None
+
+
+@pytest.mark.parametrize("data", [-1, [0, -0.5], {"a": {"b": [3, -2]}}])
+def test_a_number_below_zero_at_any_depth(data: object) -> None:
+    with pytest.raises(ValueError, match="is below 0"):
+        strict_json.refuse_negative(data)
+    strict_json.refuse_negative({"a": [0, 1.5, None, "-1"]})
+
+
+def test_an_unknown_field_that_is_null_or_empty_is_left_out() -> None:
+    assert strict_json.convert({"n": 3, "gone": None, "old": []}, Row) == Row(3)
+    with pytest.raises(ValueError, match="unknown field old"):
+        strict_json.convert({"n": 3, "gone": None, "old": [0]}, Row)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ioaware.bench.bench_records import append_record, as_record, check_same_run, read_records
-from ioaware.errors import DataError, MachineError, UsageError
+from ioaware.bench.bench_records import append_record, as_record, check_same_run, read_known, read_records
+from ioaware.errors import DataError, MachineError, UsageError, WriteError
 
 
 @dataclass(frozen=True)
@@ -55,3 +55,21 @@ def test_points_of_another_run_are_refused(now: dict[str, str]) -> None:
     check_same_run(None, known, {"gpu": "H200"})
     with pytest.raises(UsageError, match="points of another run"):
         check_same_run(None, known, now)
+
+
+def test_records_that_a_run_adds_to(tmp_path: Path) -> None:
+    path = tmp_path / "walks.jsonl"
+
+    def read(path: Path) -> list[Walk]:
+        return read_records(path, parse, "a walk")
+
+    assert read_known(path, read) == []
+    path.touch()
+    assert read_known(path, read) == []
+    append_record(path, Walk(3))
+    assert read_known(path, read) == [Walk(3)]
+    path.write_bytes(path.read_bytes().rstrip())
+    with pytest.raises(DataError, match="its last line has no end"):
+        read_known(path, read)
+    with pytest.raises(WriteError):
+        read_known(tmp_path, read)

@@ -6,6 +6,7 @@ Other files are refused.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from ioaware.bench.bench_records import append_record
 from ioaware.bench.race_record import Entry, Record, read, resume
-from ioaware.errors import DataError, UsageError
+from ioaware.errors import DataError, UsageError, WriteError
 from tests.support.fake_race import BACK, SMALL
 
 HERE = {"gpu": "NVIDIA H200", "commit": "abc"}
@@ -182,3 +183,21 @@ def test_a_duplicate_key_is_refused(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('"status":"ok"', '"status":"failed","status":"ok"'))
     with pytest.raises(DataError, match="twice"):
         read(path)
+
+
+def test_a_cut_line_that_cannot_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "speed.jsonl"
+    append_record(path, RECORD)
+    path.write_bytes(path.read_bytes()[:-3])
+
+    def truncate(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "truncate", truncate)
+    with pytest.raises(WriteError, match="Read-only file system"):
+        resume(path, HERE)
+
+
+def test_the_entry_of_a_back_end() -> None:
+    assert RECORD.entry("flex") is ENTRIES[1]
+    assert RECORD.entry("none") is None

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ioaware.errors import IoawareError, UsageError
+from ioaware.sweep import study
 from ioaware.sweep.points import make_point
 from ioaware.sweep.study import find_study, parse_study, shipped_studies
 
@@ -180,3 +181,11 @@ def test_a_measured_point_may_name_its_machines() -> None:
         parse_study(grid.replace("h200", "H9000"), name="s", where="s.toml")
     with pytest.raises(UsageError, match="machines without measure"):
         parse_study(grid.replace(', "measure"', ""), name="s", where="s.toml")
+
+
+def test_several_grids_have_no_more_points_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "MAX_POINTS", 3)
+    grids = "".join(f"{GRID}params = {{ seq_len = {sizes} }}\n" for sizes in ("[64, 128]", "[256, 512]"))
+    with pytest.raises(UsageError, match="more than 3 points"):
+        parse_study(grids, name="s", where="s.toml")
+    assert len(parse_study(f"{GRID}params = {{ seq_len = [64, 128, 256] }}\n", name="s", where="s.toml").points) == 3

@@ -9,7 +9,7 @@ import pytest
 
 from ioaware.errors import DataError
 from ioaware.gate.repository.coverage import completed, coverage
-from ioaware.gate.repository.ledger import LEDGER, Entry, Ledger, ledger_of, read_ledger, write_ledger
+from ioaware.gate.repository.ledger import LEDGER, Entry, Ledger, ledger_of, missing_tests, read_ledger, write_ledger
 
 KERNELS = "import triton\n" + "".join(f"\n@triton.jit\ndef k{at}(x):\n    pass\n" for at in range(4))
 TEST = "tests/test_k.py::TestAll::test_k0[a-b]"
@@ -116,7 +116,12 @@ def test_what_is_pending_has_a_date_or_a_reason(root: Path) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["", "class TestAll:\n    def test_k0(self):\n        pass\n", "def test_k0(traffic):\n    pass\n", "class TestAll(:"],
+    [
+        "",
+        "class TestAll:\n    def test_k0(self):\n        pass\n",
+        "def test_k0(traffic):\n    pass\n",
+        "class TestAll(:",
+    ],
 )
 def test_a_gate_without_its_test_is_no_gate(root: Path, body: str) -> None:
     (root / "tests" / "test_k.py").write_text(body)
@@ -125,6 +130,18 @@ def test_a_gate_without_its_test_is_no_gate(root: Path, body: str) -> None:
         0,
         (f"{TEST} does not exist, or does not use traffic: restore it, or take it out of traffic-ledger.toml",),
     )
+
+
+def test_a_file_or_class_is_no_test(root: Path) -> None:
+    (root / "tests" / "test_k.py").write_text("class TestAll:\n    def test_k(self, traffic): ...\n")
+    names = ["tests/test_k.py", "tests/test_k.py::TestAll", "tests/test_k.py::TestAll::test_k"]
+    assert missing_tests(root, Ledger({"k.py:k0": Entry(names)})) == names[:2]
+
+
+def test_the_kernels_of_a_test() -> None:
+    gated = Ledger({"k.py:a": Entry(["t.py::t", "t.py::u"]), "k.py:b": Entry(["t.py::t"]), "k.py:c": Entry(["t.py::u"])})
+    assert gated.kernels_of("t.py::t") == {"k.py:a", "k.py:b"}
+    assert gated.kernels_of("t.py::v") == set()
 
 
 def test_a_removed_kernel_makes_the_ledger_stale(root: Path) -> None:
