@@ -1,4 +1,4 @@
-"""Read calls in the source of a repository: whom they call, and with what."""
+"""Read calls in the source of a repository: their functions and arguments."""
 
 from __future__ import annotations
 
