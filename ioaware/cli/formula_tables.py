@@ -15,7 +15,7 @@ from ioaware.analysis.formulas.common_subexpressions import name_subexpressions
 from ioaware.analysis.formulas.divisibility_cases import cases
 from ioaware.analysis.formulas.iverson import with_brackets
 from ioaware.analysis.formulas.leading_term import leading
-from ioaware.analysis.formulas.printing import is_longer_by_data, show
+from ioaware.analysis.formulas.printing import show
 from ioaware.cli.render import Row, assignments, facts
 from ioaware.cli.terminal_text import exact, printable
 from ioaware.display.notebook import FOLDERS
@@ -210,7 +210,7 @@ def _total(result: Derived, write: Lines, held: Sequence[Row] | None) -> Iterato
 
 
 def _known_sectors(result: Derived, write: Lines) -> Iterator[Row]:
-    """Yield the sectors of those launches that have them, where the total is not known."""
+    """Yield the sectors of those launches that have them, where the total is unknown."""
     kernels = [kernel for kernel in result.kernels if kernel]
     for name, attribute in (("read sectors", "read_sector_bytes"), ("write sectors", "write_sector_bytes")):
         counts = [(kernel.kernel, cast("Count | None", getattr(kernel, attribute))) for kernel in kernels]
@@ -283,7 +283,7 @@ def _formula(name: str, value: str, count: Count, write: Lines, known: Known | N
 def _leading_lines(expr: Expr, write: Lines, *, is_long: bool) -> Iterator[str]:
     """Yield the leading term where it adds something, or why a long formula has none."""
     found = leading(expr)
-    if found.term is not None and is_longer_by_data(found.term, expr):
+    if found.term is not None and _depends_on_data(found.term) and len(show(found.term)) > len(show(expr)):
         yield "  (no leading term: it is longer than the formula)"
     elif found.term is not None and found.term != cases(expr).whole:
         first, *more = write(found.term)
@@ -291,6 +291,12 @@ def _leading_lines(expr: Expr, write: Lines, *, is_long: bool) -> Iterator[str]:
         yield from more
     elif found.term is None and is_long:
         yield f"  (no leading term: {found.why})"
+
+
+def _depends_on_data(expr: Expr) -> bool:
+    """Return whether an unknown, whose name has a source line, is in a formula."""
+    symbols: Any = expr.free_symbols
+    return any("@" in str(symbol) for symbol in symbols)
 
 
 def _parameters(launch: Launch) -> Iterator[Row]:

@@ -179,7 +179,10 @@ def test_no_formula_is_long_without_v(output_of, tmp_path: Path) -> None:
 
 
 def test_sectors_of_the_targets_data_are_shown_without_a_formula(output_of, tmp_path: Path) -> None:
-    """Rows of 10, 20, 30 and 40 elements from multiples of 8 are in 2, 3, 4 and 4 sectors (at most 32 elements)."""
+    """Rows of 10, 20, 30 and 32 elements.
+
+    Each begins at a multiple of 32, and they are in 2, 3, 4 and 4 sectors.
+    """
     file = tmp_path / "ragged.py"
     built = "(10 * i * torch.arange(1, batch + 1, dtype=torch.int32, device=device) for i in range(2))"
     unset = "(torch.empty(100, dtype=torch.int32, device=device) for _ in range(2))"
