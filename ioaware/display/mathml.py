@@ -47,16 +47,16 @@ def _printer() -> Any:
     Why: of several indices, sympy's own writes the first alone.
     """
     from sympy.printing.mathml import MathMLPresentationPrinter as Printer
-    from sympy.printing.precedence import precedence_traditional  # pyright: ignore[reportUnknownVariableType]
+    from sympy.printing import precedence
 
     base: Any = Printer
-    precedence: Any = precedence_traditional
+    precedence_of: Any = precedence.precedence_traditional  # pyright: ignore[reportUnknownMemberType]
 
     class WithCases(base):
         def _print_Sum(self, expr: Any) -> Any:  # noqa: N802 - sympy looks printers up by class name
             body, *limits = expr.args
             sums: list[Any] = [self._one_sum(*limit) for limit in reversed(limits)]
-            return self._joined("mrow", *sums, self.parenthesize(body, precedence(expr)))
+            return self._joined("mrow", *sums, self.parenthesize(body, precedence_of(expr)))
 
         def _one_sum(self, index: Any, low: Any, high: Any) -> Any:
             below = self._joined("mrow", self._print(index), self._sign("mo", "="), self._print(low))

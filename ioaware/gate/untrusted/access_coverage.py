@@ -46,7 +46,7 @@ class ReadCoverage:
     def begin(self) -> None:
         """Forget what was read and made before."""
         self._made = {storage_key(tensor) for tensor in self._watched}
-        self.computed: list[tuple[str, torch.Tensor]] = []
+        self.computed = []
         for tensor in self._watched:
             storage = tensor.untyped_storage()
             self._read[storage_key(tensor)] = np.zeros(storage.nbytes(), bool)

@@ -29,7 +29,7 @@ def joined_rows(lengths, a, b, out, columns, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     if place == length:
         return
-    if place < length:
+    if place < length:  # noqa: SIM108 - two pointers, as libraries choose them
         row = a + place * columns + at
     else:
         row = b + place * columns + at
