@@ -57,7 +57,7 @@ def store_page(title: str, results: Sequence[Result], command: str, missing: Seq
         "figure_names": [shown.figure.name for shown in figures],
         "columns": COLUMNS,
         "common": params_text(common),
-        "rows": [_row(result, expected, common) for result in with_known_flops(results)[:MAX_ROWS]],
+        "rows": [_row(result, expected, common) for result in with_known_flops(_in_order(results))[:MAX_ROWS]],
         "rows_left": max(0, len(results) - MAX_ROWS),
         "targets_left": max(0, len(by_target) - MAX_TARGETS),
         "made": "",
@@ -87,6 +87,17 @@ def _common(results: Sequence[Result]) -> Params:
     """Return the parameters that have one value at all of several points."""
     first, *others = [result.params for result in results] or [{}]
     return {name: value for name, value in first.items() if others and all(one.get(name) == value for one in others)}
+
+
+def _in_order(results: Sequence[Result]) -> list[Result]:
+    """Return the results by source and target as they come, then by parameters."""
+    places = {(one.source, one.target): at for at, one in reversed(list(enumerate(results)))}
+
+    def order(one: Result) -> tuple[int, list[tuple[str, bool, float, str]]]:
+        numbers = [(name, value if isinstance(value, (int, float)) else None, str(value)) for name, value in one.params.items()]
+        return places[one.source, one.target], [(name, value is None, value or 0, text) for name, value, text in numbers]
+
+    return sorted(results, key=order)
 
 
 def _row(result: Result, expected: dict[Key, int], common: Params) -> list[dict[str, Any]]:

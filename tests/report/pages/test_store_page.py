@@ -5,6 +5,7 @@ The tests cover points along a parameter, deviations and missing points.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,8 @@ def test_a_figure_has_points_that_differ_in_one_parameter_alone() -> None:
     assert page.values["common"] == "causal=False"
     assert page.values["rows"][0][2]["text"] == "d=64, n=512"
     assert not store_page("A store", [points[0], points[3]], "").figures
+
+
+def test_points_are_in_the_order_of_their_numbers() -> None:
+    page = render(store_page("x", [measured(n) for n in (1024, 256, 8192, 512)], "ioaware report"))
+    assert re.findall(r">seq_len=(\d+)<", page) == ["256", "512", "1024", "8192"]
