@@ -57,6 +57,8 @@ page.onload = async () => {
   const scrolls = (one) => one.scrollWidth > one.clientWidth + 1 && ["auto", "scroll"].includes(look(one).overflowX);
   const unmarked = [...words.querySelectorAll("main *")].filter((one) => scrolls(one) && look(one).backgroundImage === "none");
   found.unmarked = unmarked.map((one) => one.textContent.slice(0, 60));
+  const sizes = [...words.querySelectorAll("math *")].filter(shown).map((one) => parseFloat(look(one).fontSize));
+  found.smallest = Math.min(9, ...sizes);
   const named = (one) => (one.getAttribute("aria-label") || one.textContent).trim();
   found.named = [...words.querySelectorAll("button, [role=img], [role=group], [role=region]")].every(named);
   if (area) {
@@ -182,6 +184,7 @@ def test_a_page_works(page: Path, width: int) -> None:
     assert found["figures"] == found["cells"]
     assert min(found["figures"], default=1) > 0
     assert found["unmarked"] == [], "columns are lost without a shadow at the edge"
+    assert found["smallest"] == 9, "px of a formula's fractions within indices"
     assert found["buttons"]
     assert found["named"]
     assert found["reached"]
