@@ -9,7 +9,6 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
-from itertools import zip_longest
 from typing import Any, Literal
 
 import sympy
@@ -114,31 +113,51 @@ def _terms(count: Count) -> dict[Expr, Expr]:
     return {term: factor for term, factor in found.items() if factor != 0}
 
 
+Side = tuple[Explanation, Section]
+"""A kernel and one of its functions."""
+
+
 def changed_lines(old: Findings, new: Findings) -> Iterator[LinePair]:
     """Yield the lines that changed or move bytes in either version, in order.
 
-    The functions are those of both versions.
+    Functions of one name are compared, then the others in order.
     """
-    for one, other in zip_longest(_sections(old), _sections(new)):
+    for one, other in _paired(_sections(old), _sections(new)):
         before, after = (_costs(side, found) for side, found in ((one, old), (other, new)))
-        function = clean((other or one)[1].function)
+        was, now = _name(one or other), _name(other or one)
         texts = [[cost.line.text.strip() for cost in costs] for costs in (before, after)]
         for tag, low, high, start, end in difflib.SequenceMatcher(None, *texts, autojunk=False).get_opcodes():
             if tag == "equal":
                 pairs = zip(before[low:high], after[start:end], strict=True)
-                yield from (LinePair(function, "same", a, b) for a, b in pairs if a.line.accesses or b.line.accesses)
+                yield from (LinePair(now, "same", a, b) for a, b in pairs if a.line.accesses or b.line.accesses)
                 continue
-            yield from (LinePair(function, "removed", cost, None) for cost in before[low:high])
-            yield from (LinePair(function, "added", None, cost) for cost in after[start:end])
+            yield from (LinePair(was, "removed", cost, None) for cost in before[low:high])
+            yield from (LinePair(now, "added", None, cost) for cost in after[start:end])
 
 
-def _sections(found: Findings) -> list[tuple[Explanation, Section]]:
+def _paired(old: list[Side], new: list[Side]) -> Iterator[tuple[Side | None, Side | None]]:
+    """Yield the new version's functions, each with one of the old, then the rest."""
+    left = list(old)
+    own: list[Side | None] = []
+    for _, section in new:
+        at = next((at for at, one in enumerate(left) if one[1].function == section.function), None)
+        own.append(None if at is None else left.pop(at))
+    for before, after in zip(own, new, strict=True):
+        yield before or (left.pop(0) if left else None), after
+    yield from ((one, None) for one in left)
+
+
+def _name(side: Side | None) -> str:
+    return clean(side[1].function) if side else ""
+
+
+def _sections(found: Findings) -> list[Side]:
     """Return each function of the kernels once."""
     pairs = [(kernel, section) for kernel in found.source.kernels for section in kernel.sections]
     return list({(section.path, section.function): (kernel, section) for kernel, section in pairs}.values())
 
 
-def _costs(side: tuple[Explanation, Section] | None, found: Findings) -> list[LineCost]:
+def _costs(side: Side | None, found: Findings) -> list[LineCost]:
     if side is None:
         return []
     kernel, section = side

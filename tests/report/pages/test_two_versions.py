@@ -90,6 +90,20 @@ def test_a_version_and_itself_are_the_same(both: tuple[Findings, Findings]) -> N
     assert all(row.old == row.new for row in (*numbers(old, old), *terms(old, old)))
 
 
+def test_functions_of_one_name_are_compared_in_any_order(both: tuple[Findings, Findings]) -> None:
+    (twice,), (once,) = (one.source.kernels for one in both)
+    old, new = (
+        replace(one, source=replace(one.source, kernels=order))
+        for one, order in zip(both, ((twice, once), (once, twice)), strict=True)
+    )
+    assert {line.change for line in changed_lines(old, new)} == {"same"}
+
+
+def test_a_line_has_the_name_of_its_own_function(both: tuple[Findings, Findings]) -> None:
+    names = {(line.change, line.function) for line in changed_lines(*both)}
+    assert names == {("removed", "twice_kernel"), ("same", "once_kernel"), ("added", "once_kernel")}
+
+
 def test_the_page_shows_changes_and_withholds_text(file: str) -> None:
     page = render(compared(f"{file}:twice", f"{file}:once", {}, with_text=True, config={}))
     assert "A requests 3.072 kB, B 2.048 kB: 0.667× as many bytes." in page
