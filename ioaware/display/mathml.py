@@ -46,8 +46,8 @@ def _printer() -> Any:
 
     Why: of several indices, sympy's own writes the first alone.
     """
-    from sympy.printing.mathml import MathMLPresentationPrinter as Printer
     from sympy.printing import precedence
+    from sympy.printing.mathml import MathMLPresentationPrinter as Printer
 
     base: Any = Printer
     precedence_of: Any = precedence.precedence_traditional  # pyright: ignore[reportUnknownMemberType]

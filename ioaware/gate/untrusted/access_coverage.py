@@ -87,12 +87,15 @@ class ReadCoverage:
                 read[_bytes_of(tensor)] = True
 
     def made_from(self, operands: Iterable[torch.Tensor], results: Iterable[torch.Tensor]) -> None:
-        """Note the results of a torch operator that has an operand which this call made, or an input."""
+        """Note results of a torch operator on inputs or on what this call made."""
         if any(storage_key(tensor) in self._made for tensor in operands):
             self._made |= {storage_key(tensor) for tensor in results}
 
     def is_made(self, tensor: torch.Tensor) -> bool:
-        """Return whether this call wrote to a tensor, or it is an input: else it is kept from an earlier one."""
+        """Return whether this call wrote to a tensor, or it is an input.
+
+        Else it is kept from an earlier call.
+        """
         return storage_key(tensor) in self._made
 
     def unread(self, tensor: torch.Tensor) -> torch.Tensor:

@@ -46,7 +46,7 @@ def no_output(evidence: Evidence) -> Iterator[Finding]:
 
 
 def decoy_kernel(evidence: Evidence) -> Iterator[Finding]:
-    """Find kernels that may as well write nothing, or that copy what an operator computed."""
+    """Find kernels whose writes do not matter, or that copy an operator's result."""
     first, muted = evidence.trials.repeated[0], evidence.trials.muted
     if muted is not None and first.kernels and first.outputs and _same(first.outputs, muted.outputs):
         what = "the output is the same when the kernels write nothing: something else computes it"

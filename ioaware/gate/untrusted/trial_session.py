@@ -79,9 +79,15 @@ class Call:
     same_memory: bool
     """Whether an output has the memory of an earlier call's output."""
     kept: frozenset[int] = frozenset()
-    """Numbers of the outputs that nothing in this call wrote: neither a kernel nor an operator on what one wrote."""
+    """Numbers of the outputs that nothing in this call wrote.
+
+    That is neither a kernel nor an operator on what one wrote.
+    """
     copied: Mapping[int, str] = field(default_factory=dict[int, str])
-    """By number of an output, the torch operator whose result elsewhere it equals, and no input does."""
+    """The torch operator whose result an output equals, by the output's number.
+
+    No input equals it.
+    """
     subclasses: tuple[str, ...] = ()
     """Names of the outputs' types that are subclasses of a tensor."""
 

@@ -111,7 +111,7 @@ def sum_kernel(x, out, n, BLOCK: tl.constexpr):
 
 
 def cached_by_a_kernel(x):
-    """Let a kernel hash the inputs, and return a copy of what an earlier call computed of them."""
+    """Hash the inputs by a kernel, and copy what an earlier call computed of them."""
     key = torch.empty(1, device=x.device)
     sum_kernel[(1,)](x, key, x.numel(), BLOCK=64)
     return BY_VALUE.setdefault(key.item(), None if key.item() in BY_VALUE else doubled(x)).clone()
