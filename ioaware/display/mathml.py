@@ -50,7 +50,7 @@ def _printer() -> Any:
     from sympy.printing.mathml import MathMLPresentationPrinter as Printer
 
     base: Any = Printer
-    precedence_of: Any = precedence.precedence_traditional  # pyright: ignore[reportUnknownMemberType]
+    precedence_of = cast("Any", precedence).precedence_traditional
 
     class WithCases(base):
         def _print_Sum(self, expr: Any) -> Any:  # noqa: N802 - sympy looks printers up by class name
