@@ -104,7 +104,7 @@ class Derived(Result):
             for limit in kernel.limits if kernel else ():
                 if limit.value.symbols <= point.keys() and limit.broken(point):
                     raise UsageError(
-                        f"the formulas of {self.target} hold for {limit}: {limit.reason} would wrap around",
+                        f"the formulas of {self.target} hold for {limit}: elsewhere {limit.reason}",
                         "Give sizes within this range.",
                     )
         counts = {"read_bytes": formulas.read_bytes, "write_bytes": formulas.write_bytes}

@@ -79,11 +79,11 @@ def derive_event(
 
 
 def _wrap_note(limit: Limit, values: Mapping[str, int]) -> str:
-    """Return a note where an integer wraps around at these values.
+    """Return a note where an integer wraps around, or a loop steps down.
 
     The formulas ignore it.
     """
-    return f"{limit.reason} wrap around, which the counts ignore: {limit.value} is {limit.value.evaluate(values)}"
+    return f"{limit.reason}, which the counts ignore: {limit.value} is {limit.value.evaluate(values)}"
 
 
 def _operator(event: CapturedOperator, values: Mapping[str, int]) -> DerivedLaunch:

@@ -1,6 +1,6 @@
-"""Find the sizes up to which 32-bit integers do not wrap around.
+"""Find the sizes at which 32-bit integers do not wrap around.
 
-These are the integers that addresses depend on.
+These are the integers that addresses depend on. Loops must step upwards at these sizes, too.
 """
 
 from __future__ import annotations
@@ -36,9 +36,21 @@ def width_limits(widths: Mapping[tuple[Poly, int], str], sizes: Mapping[str, Pol
     limits: list[Limit] = []
     for bits, values in ends.items():
         for value in _largest(list(values)):
-            reason = f"integers of {bits} bits at {values[value]}"
+            reason = f"integers of {bits} bits at {values[value]} wrap around"
             scale = lcm(*(Fraction(coefficient).denominator for coefficient in value.terms.values()))
             limits.append(Limit(Count(_whole(to_sympy(value * scale))), 2 ** (bits - 1) * scale - 1, reason))
+    return tuple(limits)
+
+
+def step_limits(steps: Mapping[Poly, str], sizes: Mapping[str, Poly]) -> tuple[Limit, ...]:
+    """Return the conditions under which the steps of loops are positive."""
+    limits: list[Limit] = []
+    for step, line in steps.items():
+        found = interval(step)
+        low = step if found is None else found[0]
+        low = substitute(low, sizes) if sizes else low
+        scale = lcm(*(Fraction(coefficient).denominator for coefficient in low.terms.values()))
+        limits.append(Limit(Count(to_sympy(-low * scale)), -1, f"the loop at {line} does not step upwards"))
     return tuple(limits)
 
 

@@ -15,7 +15,7 @@ from ioaware.analysis.ir.algebra.poly import ONE, Poly, Unknown, poly
 from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.algebra.sympy_bridge import from_sympy, to_sympy
 from ioaware.analysis.ir.caveats import Caveat, sentences
-from ioaware.analysis.ir.integer_widths import width_limits
+from ioaware.analysis.ir.integer_widths import step_limits, width_limits
 from ioaware.analysis.ir.interpreter.symbolic_interpreter import Interpreter
 from ioaware.analysis.ir.interpreter.unknown_names import varies
 from ioaware.analysis.ir.loops.access_totals import (
@@ -66,7 +66,7 @@ class KernelTotals:
             exact=exact,
             sectors_exact=exact and reads is not None and writes is not None and all(a.sectors_exact for a in accesses),
             notes=self.remarks(counts, accesses),
-            limits=width_limits(record.widths, self.grid.sizes),
+            limits=(*width_limits(record.widths, self.grid.sizes), *step_limits(record.steps, self.grid.sizes)),
             matmul_types=tuple(sorted({product.element for product in record.products})),
         )
 

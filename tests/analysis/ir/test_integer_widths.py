@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -169,9 +170,64 @@ def test_sizes_that_wrap_are_not_exact(host: object, fits: dict[str, int], wraps
     beyond = derive(target, wraps, machine_code=False)
     assert not beyond.exact
     assert any("wrap around" in note and "test_integer_widths.py:" in note for note in beyond.launches[0].notes)
-    with pytest.raises(UsageError, match=r"would wrap around|do not hold"):
+    with pytest.raises(UsageError, match=r"wrap around|do not hold"):
         within.evaluate(**wraps)
     assert within.evaluate(**fits)["write_bytes"] == within.requested.write_bytes  # type: ignore[union-attr]
+
+
+@triton.jit
+def stepped(out, n, s, data):
+    for at in range(0, n, s - 2):
+        tl.store(out + at, 1.0)
+
+
+@triton.jit
+def stepped_down(out, n, s, data):
+    """A compiled loop runs while its index is below the end: never."""
+    for at in range(n, 0, -s):
+        tl.store(out + at, 1.0)
+
+
+@triton.jit
+def stepped_by_data(out, n, s, data):
+    """Steps of 3, up to n and never down from it."""
+    by = tl.load(data)
+    for at in range(0, n, by):
+        tl.store(out + at, 1.0)
+    for at in range(n, 0, -by):
+        tl.store(out + at, 1.0)
+
+
+def launch_stepped(kernel: Any) -> Any:
+    def host(n: int = 17, s: int = 5, device: str = "cuda") -> None:
+        data = torch.tensor([3], device=device) if kernel is stepped_by_data else None
+        kernel[(1,)](torch.empty(64, device=device), n, s, data)
+
+    return host
+
+
+def test_loops_that_may_step_down_have_a_condition() -> None:
+    derived = derive(load_target(launch_stepped(stepped)), {}, machine_code=False, check=True)
+    assert derived.exact
+    assert derived.evaluate(n=9, s=4)["write_bytes"] == 4 * 5
+    for s in (1, 2):
+        with pytest.raises(UsageError, match="does not step upwards"):
+            derived.evaluate(s=s)
+
+
+def test_loops_that_step_down_are_not_exact() -> None:
+    derived = derive(load_target(launch_stepped(stepped_down)), {}, machine_code=False, check=True)
+    assert not derived.exact
+    notes = derived.launches[0].notes
+    assert any("does not step upwards" in note and "test_integer_widths.py:" in note for note in notes)
+    assert not any("WRONG" in note for note in notes)
+
+
+def test_steps_from_memory_are_those_of_a_compiled_loop() -> None:
+    derived = derive(load_target(launch_stepped(stepped_by_data)), {}, machine_code=False, check=True)
+    assert derived.exact
+    assert derived.requested is not None
+    assert derived.requested.write_bytes == 4 * 6
 
 
 @pytest.mark.parametrize("expressions", [60, pytest.param(300, marks=pytest.mark.slow)])

@@ -72,6 +72,8 @@ class Recorder:
     assumptions: dict[str, None] = field(default_factory=dict[str, None])
     widths: dict[tuple[Poly, int], str] = field(default_factory=dict[tuple[Poly, int], str])
     """Integers that must fit in so many bits, and the line that uses them."""
+    steps: dict[Poly, str] = field(default_factory=dict[Poly, str])
+    """Steps of loops, which must be positive, and the line of each loop."""
     scopes: tuple[Scope, ...] = ()
     rehearsing: int = 0
 

@@ -146,7 +146,7 @@ class Access:
 class Limit:
     """Condition of the counts: `value` <= `most`.
 
-    `reason` names the integer and its line.
+    `reason` is what happens elsewhere, a clause with its line.
     """
 
     value: Count
@@ -185,7 +185,7 @@ class KernelTraffic:
     limits: tuple[Limit, ...] = ()
     """Conditions on the parameters under which the counts are exact.
 
-    They say that integers of 32 bits do not wrap around.
+    They say that integers of 32 bits do not wrap around, and that loops step upwards.
     """
     matmul_types: tuple[str, ...] = ()
     """Element types of the products' first operands, by MLIR's names."""

@@ -51,7 +51,9 @@ def _for(run: Run, operation: Operation) -> None:
     kind = run.array(run.value(found[2]), operation).dtype
     pairs = [part.split(" = ") for part in split_top(found[5] or "")]
     carried = [run.value(value.strip()) for _, value in pairs]
-    for at in range(low, high, step):
+    if step <= 0 and low < high:
+        raise UnsupportedOperationError(f"a loop of step {step}")
+    for at in range(low, high, step) if step > 0 else ():
         run.values[found[1]] = np.array(at, kind)
         run.values.update(zip((name for name, _ in pairs), carried, strict=True))
         carried = run.blocks(operation.regions[0])

@@ -32,7 +32,7 @@ _FOR = re.compile(r"(?:unsigned )?(%[\w.$-]+) = (%[\w.$#-]+) to (%[\w.$#-]+) ste
 def _for(walk: Interpreter, operation: Operation) -> None:
     """Interpret `scf.for %i = %low to %high step %step iter_args(%a = %init)`.
 
-    The step is positive.
+    The loop runs while %i < %high, whatever the sign of its step. The counts assume that it is positive.
     """
     found = _FOR.match(operation.text)
     if not found:
@@ -41,6 +41,8 @@ def _for(walk: Interpreter, operation: Operation) -> None:
     low, high, step = (_number(walk, operation, found[at]) for at in (2, 3, 4))
     pairs = [part.split(" = ") for part in split_top(found[5] or "")]
     names, init = [name for name, _ in pairs], [walk.value(value.strip()) for _, value in pairs]
+    if not walk.record.rehearsing and not positive(step):
+        walk.record.steps.setdefault(step, walk.where(operation))
     if step == ONE:
         index = walk.fresh(found[1], low, high - 1)
         loop, variable, count = Loop(index, low, high), poly(index), poly(index) - low
