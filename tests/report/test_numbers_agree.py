@@ -41,6 +41,14 @@ def numbers(page: str) -> dict[str, str]:
     return dict(zip(map(unescape, names), map(unescape, values), strict=True))
 
 
+def test_accuracy_is_that_of_the_docs() -> None:
+    page = ATTENTION.read_text(encoding="utf-8")
+    shown = {row[0]: [cell.removesuffix(" %") for cell in row[1:5]] for row in rows(page, "Accuracy over all kernels")}
+    lines = (ROOT / "docs" / "results" / "simulation-accuracy.md").read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines if line.startswith("| all | ")]
+    assert {name: numbers for _, name, *numbers in (row[:6] for row in cells)} == shown
+
+
 def test_the_attention_page() -> None:
     page = ATTENTION.read_text(encoding="utf-8")
     shown, text = numbers(page), plain(between(page, "<main", "</main>"))
