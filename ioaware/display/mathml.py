@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ioaware.display.text import clean
 
@@ -50,7 +50,7 @@ def _printer() -> Any:
     from sympy.printing.mathml import MathMLPresentationPrinter as Printer
 
     base: Any = Printer
-    precedence_of = cast("Any", precedence).precedence_traditional
+    precedence_of: Any = cast("Any", precedence).precedence_traditional
 
     class WithCases(base):
         def _print_Sum(self, expr: Any) -> Any:  # noqa: N802 - sympy looks printers up by class name
