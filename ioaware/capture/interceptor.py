@@ -218,9 +218,10 @@ class Interceptor:
     def _warmed_up(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LaunchedKernel:
         """Return the kernel of a warm-up call.
 
-        Host code may read its resources or launch it.
+        Host code may read its resources or launch it. Triton takes a dtype for a tensor here.
         """
-        bound, options = self._bound(kernel, args, kwargs)
+        typed = [torch.empty(1, dtype=one.dtype, device=CUDA) if isinstance(one, jit.MockTensor) else one for one in args]
+        bound, options = self._bound(kernel, tuple(typed), kwargs)
         one: Any = self._symbols.expression(1)
         launch = CapturedLaunch(kernel, self._values(kernel, bound), (one, one, one), options)
         return LaunchedKernel.of(launch, self._symbols.given, self._gpu)

@@ -124,6 +124,12 @@ def test_argument_kinds(name: str, reads: str) -> None:
     assert result.requested.read_formula == reads
 
 
+def test_a_warmup_by_types_launches_nothing() -> None:
+    result = derive_target("warmed_up_by_types")
+    assert result.exact
+    assert [launch.kernel for launch in result.launches if launch.origin == "triton"] == ["scale_kernel"]
+
+
 def test_a_grid_from_what_the_compiled_kernel_uses() -> None:
     result = derive_target("occupied")
     assert result.launches[-1].grid[0] % 132 == 0

@@ -184,6 +184,12 @@ def occupied(rows: int = 60000, columns: int = 100):
     return x
 
 
+def warmed_up_by_types(n: int = 100):
+    """A kernel compiled for types of tensors before it is launched."""
+    scale_kernel.warmup(torch.float32, torch.float32, n, 1.0, BLOCK=64, grid=(1,))
+    return scale(torch.ones(n, device="cuda"), 1.0)
+
+
 def offset(n: int = 100, skip: int = 3):
     """A tensor that starts in the middle of its storage."""
     return scale(torch.ones(n, device="cuda")[skip:], 1.0)
