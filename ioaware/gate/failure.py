@@ -16,8 +16,8 @@ from ioaware.gate import budgets
 from ioaware.gate.constant_sizes import DeriveAt, constants_of, is_elsewhere
 from ioaware.gate.derived_snapshot import Recorded, recorded
 from ioaware.gate.formulas.formula_order import Comparison, at_text
-from ioaware.gate.line_ages import line_ages, newest
 from ioaware.gate.repository.ledger import LEDGER
+from ioaware.gate.repository.line_ages import line_ages, newest
 from ioaware.gate.snapshot import Judgement, Snapshot
 from ioaware.gate.verdict import Verdict
 

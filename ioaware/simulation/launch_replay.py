@@ -17,7 +17,7 @@ from ioaware.analysis.ir.loops.access_totals import Programs, unknowns, upper_bo
 from ioaware.simulation.addresses.address_blocks import SPARE_LINES, Blocks, Rectangle, Taken, choose_blocks
 from ioaware.simulation.addresses.executed_streams import ExecutedLaunch
 from ioaware.simulation.addresses.known_contents import KnownContents
-from ioaware.simulation.cache import ATOMIC, READ, WRITE, Event
+from ioaware.simulation.l2.cache import ATOMIC, READ, WRITE, Event
 from ioaware.simulation.merge import AccessTouches, count_events, merge_events
 from ioaware.simulation.schedule import AgedSm, Schedule, schedule, schedule_by_age
 from ioaware.simulation.spills.launch_spills import LaunchSpills

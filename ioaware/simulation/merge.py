@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ioaware.simulation.cache import Event
+from ioaware.simulation.l2.cache import Event
 from ioaware.simulation.stream_lines import LineTouches
 from ioaware.simulation.streams import Numbers
 

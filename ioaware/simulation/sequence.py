@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ioaware.display.work_deadline import step
 from ioaware.machine.model import L2Model
 from ioaware.simulation.addresses.address_blocks import Blocks
-from ioaware.simulation.cache import L2, READ, CacheConfig, Event, HbmTraffic
-from ioaware.simulation.cache_sets import choose_sets
+from ioaware.simulation.l2.cache import L2, READ, CacheConfig, Event, HbmTraffic
+from ioaware.simulation.l2.cache_sets import choose_sets
 from ioaware.simulation.launch_replay import Replay, choose_layouts, launch_touches
 from ioaware.simulation.regimes import regime
 from ioaware.simulation.sampling import Census, Sample, choose_sample

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ioaware.result import Result
-from ioaware.simulation.cache import Reason
 from ioaware.simulation.l1.l1_replay import L1Reads
+from ioaware.simulation.l2.cache import Reason
 from ioaware.simulation.regimes import Regime
 
 Range = tuple[int, int | None]

@@ -37,11 +37,11 @@ from ioaware.targets.loading import failing_line
 from ioaware.targets.set_order import code_left_out
 from ioaware.tracing.address_space import AddressSpace, OutsideStorageError
 from ioaware.tracing.address_space import install as install_translation
-from ioaware.tracing.configurations import Configurations
 from ioaware.tracing.interpreter_fixes import install_fixes
 from ioaware.tracing.libdevice import install as install_libdevice
 from ioaware.tracing.observer import Observer, observed
 from ioaware.tracing.reductions import install as install_reductions
+from ioaware.tracing.runnable_configurations import Configurations
 from ioaware.tracing.source.dead_loads import Usage
 from ioaware.tracing.source.loop_index import loop_range
 from ioaware.tracing.source.source_rewrite import rewrite

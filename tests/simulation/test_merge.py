@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ioaware.simulation.cache import READ, WRITE, Event
+from ioaware.simulation.l2.cache import READ, WRITE, Event
 from ioaware.simulation.merge import AccessTouches, merge_events
 from ioaware.simulation.stream_lines import LineTouches
 

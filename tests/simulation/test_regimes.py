@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ioaware.simulation.cache import L2, READ, CacheConfig, Event
+from ioaware.simulation.l2.cache import L2, READ, CacheConfig, Event
 from ioaware.simulation.regimes import live_heads, miss_share, regime, sweep_bytes, wave_head_pairs
 
 TILES = 16

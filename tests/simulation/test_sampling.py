@@ -11,7 +11,7 @@ from ioaware.machine import find_machine_or_file
 from ioaware.result import ParamValue
 from ioaware.simulation import sampling
 from ioaware.simulation.addresses.address_blocks import Blocks
-from ioaware.simulation.cache import L2
+from ioaware.simulation.l2.cache import L2
 from ioaware.simulation.sampling import FEWEST_LINES, MAX_EVENTS, PILOT, Census, Sample, choose_sample, is_taken
 from ioaware.simulation.simulate import simulate
 from ioaware.targets.target import load_target

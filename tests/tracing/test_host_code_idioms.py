@@ -13,7 +13,7 @@ from ioaware.capture.capture import DEFAULT_GPU
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autotuning import ConfigurationError
 from ioaware.targets.loading import load_file
-from ioaware.tracing.configurations import Configurations
+from ioaware.tracing.runnable_configurations import Configurations
 from tests.support import SUPPORT
 
 TARGETS = SUPPORT / "targets/host_code_targets.py"

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from ioaware.gate import failure, line_ages
-from ioaware.gate.line_ages import newest
+from ioaware.gate import failure
+from ioaware.gate.repository import line_ages
+from ioaware.gate.repository.line_ages import newest
 
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")
 

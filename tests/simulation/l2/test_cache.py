@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioaware.simulation.cache import ATOMIC, L2, READ, WRITE, CacheConfig, Event
+from ioaware.simulation.l2.cache import ATOMIC, L2, READ, WRITE, CacheConfig, Event
 
 LARGE = 1e12
 

@@ -6,8 +6,8 @@ from collections import Counter
 
 from ioaware.machine import find_machine
 from ioaware.simulation.addresses.address_blocks import Blocks
-from ioaware.simulation.cache import L2, READ, WRITE, CacheConfig, Event
-from ioaware.simulation.cache_sets import CacheSets, choose_sets
+from ioaware.simulation.l2.cache import L2, READ, WRITE, CacheConfig, Event
+from ioaware.simulation.l2.cache_sets import CacheSets, choose_sets
 from ioaware.simulation.sampling import Sample
 
 WAYS, COUNT = 16, 60

@@ -1,0 +1,1 @@
+"""Replay accesses through a model of the L2."""
