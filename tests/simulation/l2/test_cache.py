@@ -188,3 +188,12 @@ def test_dirty_lines_stay_for_the_next_launch_unless_flushed(kept: bool) -> None
         assert cache.traffic[0].left_dirty_bytes == 1
     cache.run([event(line) for line in range(1, 6)])
     assert cache.traffic[0].write_bytes == int(kept)
+
+
+@pytest.mark.parametrize("write_back", [True, False])
+def test_a_flush_writes_dirty_lines_or_counts_them_as_left(write_back: bool) -> None:
+    cache = replay([event(0, WRITE, mask=3), event(1)], 4)
+    cache.flush(write_back=write_back)
+    traffic = cache.traffic[0]
+    assert (traffic.write_bytes, traffic.left_dirty_bytes) == ((2, 0) if write_back else (0, 2))
+    assert cache.dirty_bytes == [0]
