@@ -14,6 +14,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
@@ -23,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 from ioaware.errors import IoawareError, UsageError
 
 MOST_WORKING = 4
+MOST_SECONDS = 240.0
+"""Time after which no further call is tried."""
 NAME = re.compile(r"[A-Za-z_]\w*")
 
 if TYPE_CHECKING:
@@ -60,9 +63,12 @@ def try_calls(
         return {"why": error.what}
     best: dict[str, Any] = {}
     most, works = (-1, -1), 0
+    end = time.monotonic() + MOST_SECONDS
     for number, guess in enumerate(guesses):
+        if time.monotonic() > end:
+            break
         nothing = [name for name, value in guess["params"].items() if value is None]
-        called = _with_nothing(function, nothing)
+        called = _with_nothing(function, nothing, target)
         try:
             found = _tried(load_target(called) if nothing else whole, root, gpu, guess)
         except IoawareError as error:
@@ -81,8 +87,8 @@ def try_calls(
     return best or {"why": why}
 
 
-def _with_nothing(function: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
-    """Return a function without these parameters, which are None.
+def _with_nothing(function: Callable[..., Any], names: Sequence[str], target: str) -> Callable[..., Any]:
+    """Return a function without these parameters, which are None, under the name of a target.
 
     Why: None is no value of a parameter that has no default.
     """
@@ -95,6 +101,7 @@ def _with_nothing(function: Callable[..., Any], names: Sequence[str]) -> Callabl
         return function(**given, **dict.fromkeys(names))
 
     others = [one for one in signature.parameters.values() if one.name not in names]
+    call.__module__, _, call.__qualname__ = target.rpartition(":")
     call.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
     return call
 

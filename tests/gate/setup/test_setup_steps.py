@@ -303,6 +303,16 @@ def test_the_first_guess_that_works_and_why_the_last_does_not(monkeypatch: pytes
     assert Trials(monkeypatch, exact=False).tried(guess(3)) == {"why": "its bytes are not exact"}
 
 
+def test_no_call_is_tried_after_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What worked until then is not lost."""
+    trials = Trials(monkeypatch)
+    trials.derived.requested.read_formula = "4"
+    times = iter([0.0, 1.0, call_trial.MOST_SECONDS, call_trial.MOST_SECONDS + 1])
+    monkeypatch.setattr(call_trial.time, "monotonic", lambda: next(times))
+    assert trials.tried(guess(3), guess(4), guess(5), guess(6))["guess"] == 0
+    assert len(trials.log) == 4
+
+
 @pytest.mark.parametrize(
     ("formulas", "best"),
     [
@@ -355,8 +365,9 @@ def test_nothing_is_passed_as_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def function(x: int, mode: object) -> None:
         given.update(x=x, mode=mode)
 
-    call = call_trial._with_nothing(function, ["mode"])  # pyright: ignore[reportPrivateUsage]
+    call = call_trial._with_nothing(function, ["mode"], "a/b.py:f")  # pyright: ignore[reportPrivateUsage]
     assert str(inspect.signature(call)) == "(x: 'int') -> 'None'"
+    assert f"{call.__module__}:{call.__qualname__}" == "a/b.py:f"
     call(x=3)
     assert given == {"x": 3, "mode": None}
     trials = Trials(monkeypatch)
