@@ -88,7 +88,9 @@ def try_calls(
 
 
 def _with_nothing(function: Callable[..., Any], names: Sequence[str], target: str) -> Callable[..., Any]:
-    """Return a function without these parameters, which are None, under the name of a target.
+    """Return a function without these parameters, which are None.
+
+    It has the name of a target.
 
     Why: None is no value of a parameter that has no default.
     """
