@@ -61,16 +61,11 @@ class L2Model:
 
     @property
     def reach(self) -> float:
-        """Bytes of a sweep of which half misses, over the capacity."""
-        return reach(self.ways)
+        """Bytes of a sweep of which half misses, over the capacity.
 
-
-def reach(ways: int) -> float:
-    """Return the bytes of a sweep of which half misses, over the capacity.
-
-    A set misses when one line more than its ways is in it: sets do one after the other while a sweep grows by a way.
-    """
-    return 1 + 1 / (2 * ways) if ways else 1.0
+        A set misses when one line more than its ways is in it: sets do one after the other while a sweep grows by a way.
+        """
+        return 1 + 1 / (2 * self.ways) if self.ways else 1.0
 
 
 UNKNOWN_L2 = L2Model(1, 1.0, 0.25, 0.25, "only the size of this GPU's L2 is known: one partition is assumed")
