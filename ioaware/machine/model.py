@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import Literal
 
 from ioaware.errors import UsageError
@@ -49,7 +50,8 @@ class L2Model:
     `dirty_share`: share of the capacity that may be dirty. `capacity_spread` and `skew_spread` are uncertainties, for the range
     of a prediction: capacity times 1 - spread to 1 + spread, and programs that start apart by up to that share of their time.
 
-    `ways`: lines of a set, where each replaces its own; 0 where that is not known, and the cache is one set.
+    `reach`: bytes that a sweep can use, over the capacity. `deviation`: standard deviation of the reuse distance that just
+    hits, over its mean; lines are spread over sets by a hash.
     """
 
     partitions: Literal[1, 2]
@@ -57,15 +59,16 @@ class L2Model:
     capacity_spread: float
     skew_spread: float
     source: str
-    ways: int = 0
+    reach: float = 1.0
+    deviation: float = 0.0
 
     @property
-    def reach(self) -> float:
-        """Bytes of a sweep of which half misses, over the capacity.
+    def capacity_width(self) -> float:
+        """Share of the usable capacity by which the ends of a range differ from it.
 
-        A set misses when one line more than its ways is in it: sets do one after the other while a sweep grows by a way.
+        Three points at 0 and at sqrt(3) deviations stand for a normal distribution (Gauss-Hermite quadrature).
         """
-        return 1 + 1 / (2 * self.ways) if self.ways else 1.0
+        return sqrt(3) * self.deviation or self.capacity_spread
 
 
 UNKNOWN_L2 = L2Model(1, 1.0, 0.25, 0.25, "only the size of this GPU's L2 is known: one partition is assumed")
