@@ -11,10 +11,10 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from ioaware.calibration.run_probes import Calibrated
+from ioaware.machine.model import reach
+from ioaware.machine.presets import find_machine
 
 HBM_RATES = ("read", "write", "copy", "triad")
-DEVIATIONS = 1.645
-"""Standard deviations of a normal distribution from its middle to 95 %."""
 L2_RATES = ("l2_read_bytes_per_s", "l2_shared_read_bytes_per_s", "l2_matmul_read_bytes_per_s")
 """Requested bytes per second of programs that read the same memory, or not.
 
@@ -32,7 +32,8 @@ def machine_toml(found: Calibrated, preset: str, *, day: date | None = None) -> 
 
 def _lines(found: Calibrated, preset: str, source: str) -> Iterator[str]:
     fit, rates = found.calibration, found.rates
-    capacity = fit.usable_l2_bytes
+    ways = find_machine(preset).l2_model.ways
+    capacity = fit.usable_l2_bytes / reach(ways)
     yield f"preset = {_text(preset)}"
     yield f"name = {_text(f'{preset}, calibrated')}"
     yield from _table("levels.hbm", {
@@ -50,7 +51,7 @@ def _lines(found: Calibrated, preset: str, source: str) -> Iterator[str]:
         "dirty_share": min(1.0, fit.largest_dirty_bytes / capacity),
         "capacity_spread": min(0.9, fit.l2_shared.spread),
         "skew_spread": min(1.0, rates["drift"]),
-        "deviation": min(0.5, fit.l2_shared.spread / DEVIATIONS),
+        "ways": ways,
         "source": source,
     })  # fmt: skip
     measured: dict[str, Any] = {

@@ -13,7 +13,7 @@ partitions = 2
 dirty_share = 0.43
 capacity_spread = 0.02
 skew_spread = 0.1
-deviation = 0.04
+ways = 16
 source = "calibrated 2026-11-22"
 [link]
 reached_bytes_per_s = 3.82e11
@@ -47,7 +47,11 @@ HBM_KEYS = LEVEL_KEYS | {f"{rate}_bytes_per_s" for rate in RATES}
 LINK_KEYS = frozenset({"reached_bytes_per_s", "source"})
 PEAK_DTYPES = frozenset({"float32", *PEAKS.values()})
 PEAK_KEYS = frozenset({"flops_per_s", "source"})
-MODEL_KEYS = frozenset({"partitions", "dirty_share", "capacity_spread", "skew_spread", "source", "deviation"})
+MODEL_KEYS = frozenset({"partitions", "dirty_share", "capacity_spread", "skew_spread", "source", "ways", "deviation"})
+"""Keys of the model.
+
+Older files have a deviation, which is not read: the sets of the model have it.
+"""
 
 
 LARGEST = 1e30
@@ -178,7 +182,7 @@ def _model(table: object, where: str) -> L2Model:
         _number(values, "capacity_spread", where, place, least=0, most=0.9),
         _number(values, "skew_spread", where, place, least=0, most=1),
         _text(values, "source", where, place),
-        deviation=_number(values, "deviation", where, place, least=0, most=0.5) if "deviation" in values else 0.0,
+        int(_number(values, "ways", where, place, least=0, most=1024, whole=True)) if "ways" in values else 0,
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import sqrt
 from typing import Literal
 
 from ioaware.errors import UsageError
@@ -50,8 +49,7 @@ class L2Model:
     `dirty_share`: share of the capacity that may be dirty. `capacity_spread` and `skew_spread` are uncertainties, for the range
     of a prediction: capacity times 1 - spread to 1 + spread, and programs that start apart by up to that share of their time.
 
-    `reach`: bytes that a sweep can use, over the capacity. `deviation`: standard deviation of the reuse distance that just
-    hits, over its mean; lines are spread over sets by a hash.
+    `ways`: lines of a set, where each replaces its own; 0 where that is not known, and the cache is one set.
     """
 
     partitions: Literal[1, 2]
@@ -59,16 +57,20 @@ class L2Model:
     capacity_spread: float
     skew_spread: float
     source: str
-    reach: float = 1.0
-    deviation: float = 0.0
+    ways: int = 0
 
     @property
-    def capacity_width(self) -> float:
-        """Share of the usable capacity by which the ends of a range differ from it.
+    def reach(self) -> float:
+        """Bytes of a sweep of which half misses, over the capacity."""
+        return reach(self.ways)
 
-        Three points at 0 and at sqrt(3) deviations stand for a normal distribution (Gauss-Hermite quadrature).
-        """
-        return sqrt(3) * self.deviation or self.capacity_spread
+
+def reach(ways: int) -> float:
+    """Return the bytes of a sweep of which half misses, over the capacity.
+
+    A set misses when one line more than its ways is in it: sets do one after the other while a sweep grows by a way.
+    """
+    return 1 + 1 / (2 * ways) if ways else 1.0
 
 
 UNKNOWN_L2 = L2Model(1, 1.0, 0.25, 0.25, "only the size of this GPU's L2 is known: one partition is assumed")

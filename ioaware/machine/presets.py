@@ -29,12 +29,13 @@ L40S_SHEET = "NVIDIA L40S datasheet"
 
 
 TWO_HALVES = "A100 and H100 whitepapers: two partitions, each caches for the SMs connected to it"
-DIRTY_ON_H200 = "kernels on an H200 that only store leave 27.0 to 27.3 MB of 62.9 dirty, 7 of 16 ways"
+DIRTY_ON_H200 = "kernels on an H200 that only store leave 29.6 MB of 62.9 dirty, those of the profiler among them"
 SWEPT = "the fastest launch on record, a sweep by matmul programs: ioaware/recorded/l2"
 CALIBRATED = "calibrated on an H200, 2026-11-23: ioaware/recorded/calibration"
 NOT_CALIBRATED = "spreads are assumed: no calibration has narrowed them"
-H200_L2 = L2Model(2, 0.4155, 0.0613, 0.111, f"{TWO_HALVES}; {CALIBRATED}", reach=1.036, deviation=0.0373)
-HALVES_AS_H200 = L2Model(2, 7 / 16, 0.2, 0.25, f"{TWO_HALVES}; dirty share of an H200; {NOT_CALIBRATED}")
+SETS_OF_16 = "16 lines a set: assumed, sweeps of an H200 change from hit to miss within a sixteenth"
+H200_L2 = L2Model(2, 0.4703, 0.0613, 0.111, f"{TWO_HALVES}; {SETS_OF_16}; {CALIBRATED}", ways=16)
+HALVES_AS_H200 = L2Model(2, 0.47, 0.2, 0.25, f"{TWO_HALVES}; {SETS_OF_16}; dirty share of an H200; {NOT_CALIBRATED}", ways=16)
 
 
 RECORDED_COPIES = "copies of 1 GiB both ways between two H200s, ioaware/recorded/several_gpus/h200-nvlink.jsonl"

@@ -38,10 +38,10 @@ MAX_IDLE_SHARE = 1 / 8
 
 A line is replaced as a whole, so that coarse lines of many separate streams would displace each other.
 """
-MAX_REFINED_EVENTS = 150_000
+MAX_REFINED_EVENTS = 4_000_000
 """Lines become smaller until they are accessed so often.
 
-At most twice as often.
+At most twice as often. Of so many a sample is replayed.
 """
 MAX_PROGRAMS = 1 << 23
 NOTHING_KNOWN = KnownContents()

@@ -41,18 +41,19 @@ class Sample:
 
     def lines(self, storage: int) -> Taken | None:
         """Return which lines of a storage are in the sample; None where all are."""
-        every = self._every(storage)
+        every = self.every_at(storage)
         return (lambda line: is_taken(line, every)) if every > 1 else None
 
     def block_bytes(self, layouts: Sequence[Blocks]) -> list[float]:
         """Return the bytes of a block of each storage in the smaller cache."""
-        return [one.bytes * self._every(at) / self.every for at, one in enumerate(layouts)]
+        return [one.bytes * self.every_at(at) / self.every for at, one in enumerate(layouts)]
 
     def scale_of(self, storage: int) -> float:
         """Return the factor from bytes of the sample to all bytes of a storage."""
         return self.scale[storage] if self.scale else 1.0
 
-    def _every(self, storage: int) -> int:
+    def every_at(self, storage: int) -> int:
+        """Return of how many lines of a storage one is in the sample."""
         return self.every_of[storage] if self.every_of else self.every
 
 

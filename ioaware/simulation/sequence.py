@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ioaware.display.work_deadline import step
 from ioaware.machine.model import L2Model
 from ioaware.simulation.addresses.address_blocks import Blocks
 from ioaware.simulation.l2.cache import L2, READ, CacheConfig, Event, HbmTraffic
+from ioaware.simulation.l2.cache_sets import choose_sets
 from ioaware.simulation.launch_replay import Replay, choose_layouts, launch_touches
 from ioaware.simulation.regimes import regime
 from ioaware.simulation.sampling import Census, Sample, choose_sample
 from ioaware.simulation.simulation_result import TensorTraffic
-
-COUNTED = ("read_bytes", "write_bytes", "left_dirty_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +78,18 @@ def run(
     storage = [one.storage for one in plans]
     layouts = choose_layouts(replays, storage, sizes, capacity_bytes)
     streams = _sampled_streams(replays, storage, layouts, sizes)
-    usable = capacity_bytes * model.reach
-    nominal = _replay_all(streams, storage, layouts, usable, model, cold)
+    nominal = _replay_all(streams, storage, capacity_bytes, model, cold)
     variants: list[list[LaunchTraffic]] = []
-    if ranges or model.deviation:
-        width = model.capacity_width
-        variants += [_replay_all(streams, storage, layouts, usable * (1 + at), model, cold) for at in (-width, width)]
-    if model.deviation:
-        nominal = [_mean(*each) for each in zip(nominal, *variants, strict=True)]
     refused = ""
+    if ranges:
+        width = model.capacity_spread
+        variants += [_replay_all(streams, storage, capacity_bytes * (1 + at), model, cold) for at in (-width, width)]
     if ranges and model.partitions == 2:
-        variants.append(_replay_all(streams, storage, layouts, usable, model, cold, by_age=True))
+        variants.append(_replay_all(streams, storage, capacity_bytes, model, cold, by_age=True))
     if ranges and model.skew_spread:
         try:
             skewed = _sampled_streams([one.replay(skew=model.skew_spread) for one in plans], storage, layouts, sizes)
-            variants.append(_replay_all(skewed, storage, layouts, usable, model, cold))
+            variants.append(_replay_all(skewed, storage, capacity_bytes, model, cold))
         except ValueError as error:
             refused = str(error)
     every = zip(nominal, *variants, strict=True)
@@ -113,6 +109,15 @@ class _Streams:
     events: tuple[Sequence[Event], ...]
     sample: Sample
     waves: tuple[Sequence[float], ...]
+    layouts: Sequence[Blocks]
+    sizes: Sequence[int]
+
+    def cache(self, capacity_bytes: float, model: L2Model, *, by_age: bool) -> L2:
+        """Return an empty cache; `capacity_bytes` are those for all lines."""
+        capacity_bytes /= self.sample.every
+        sets = choose_sets(self.layouts, self.sizes, self.sample, capacity_bytes, model.ways)
+        shape = CacheConfig(capacity_bytes, model.partitions, capacity_bytes * model.dirty_share, by_age, sets.count)
+        return L2(shape, self.sample.block_bytes(self.layouts), sets.of)
 
 
 def _sampled_streams(
@@ -128,13 +133,12 @@ def _sampled_streams(
     sample = choose_sample(census, sum(launch_touches(one, names, layouts, census.of).count() for one, names in pairs))
     events = tuple(launch_touches(one, names, layouts, sample.lines).events() for one, names in pairs)
     sizes_of_blocks = sample.block_bytes(layouts)
-    return _Streams(events, sample, tuple(distinct_bytes_by_wave(each, sizes_of_blocks) for each in events))
+    return _Streams(events, sample, tuple(distinct_bytes_by_wave(each, sizes_of_blocks) for each in events), layouts, sizes)
 
 
 def _replay_all(
     streams: _Streams,
     storage: Sequence[Mapping[str, int]],
-    layouts: Sequence[Blocks],
     capacity_bytes: float,
     model: L2Model,
     cold: bool,
@@ -143,11 +147,8 @@ def _replay_all(
 ) -> list[LaunchTraffic]:
     """Replay all launches once."""
     step()
-    sample = streams.sample
-    capacity_bytes /= sample.every
-    shape = CacheConfig(capacity_bytes, model.partitions, capacity_bytes * model.dirty_share, by_age)
-    sizes = sample.block_bytes(layouts)
-    cache = L2(shape, sizes)
+    sample, layouts = streams.sample, streams.layouts
+    cache = streams.cache(capacity_bytes, model, by_age=by_age)
     found: list[LaunchTraffic] = []
     for number, (events, names, waves) in enumerate(zip(streams.events, storage, streams.waves, strict=True)):
         cache.traffic = [HbmTraffic() for _ in layouts]
@@ -173,40 +174,6 @@ def _replay_all(
         if cold:
             cache.flush(write_back=False)
     return found
-
-
-def _mean(middle: LaunchTraffic, low: LaunchTraffic, high: LaunchTraffic) -> LaunchTraffic:
-    """Return the mean over a normal distribution of capacities, by its three points.
-
-    Each set of the cache replaces its own lines, and a hash gives some sets more lines than others.
-    """
-    tensors = {one.tensor: one for each in (low, high, middle) for one in each.tensors}
-    parts = [{one.tensor: one for one in each.tensors} for each in (middle, low, high)]
-    return LaunchTraffic(
-        tuple(_mean_tensor(one, [each.get(name) for each in parts]) for name, one in tensors.items()),
-        *(_weighted([getattr(one, name) for one in (middle, low, high)]) for name in COUNTED),
-    )
-
-
-def _mean_tensor(middle: TensorTraffic, parts: Sequence[TensorTraffic | None]) -> TensorTraffic:
-    def mean(value: Callable[[TensorTraffic], int]) -> int:
-        return _weighted([value(one) if one else 0 for one in parts])
-
-    reads, first = mean(lambda one: one.read_bytes), mean(lambda one: one.distinct_bytes)
-    return replace(
-        middle,
-        read_bytes=reads,
-        write_bytes=mean(lambda one: one.write_bytes),
-        excess_bytes={reason: mean(lambda one, of=reason: one.excess_bytes[of]) for reason in middle.excess_bytes},
-        rewritten_bytes=mean(lambda one: one.rewritten_bytes),
-        left_dirty_bytes=mean(lambda one: one.left_dirty_bytes),
-        regime=regime(reads, first, middle.by_wave_bytes) if reads else None,
-    )
-
-
-def _weighted(values: Sequence[int]) -> int:
-    """Return the mean by Gauss-Hermite quadrature: middle, low, high."""
-    return round((4 * values[0] + values[1] + values[2]) / 6)
 
 
 def _tensor(name: str, traffic: HbmTraffic, left_dirty: float, waves: float, scale: float) -> TensorTraffic:

@@ -68,12 +68,12 @@ def simulate(
     served = [served_by_l1(one, replayed, machine) for one, replayed in zip(launches, done.replays, strict=True)]
     usable = int(machine.level("l2").capacity_bytes * machine.l2_model.reach / machine.l2_model.partitions)
     capacity, model = machine.level("l2").capacity_bytes, machine.l2_model
-    dirty = capacity * model.reach * model.dirty_share
+    dirty = capacity * model.dirty_share
     each = zip(launches, done.launches, done.replays, strict=True)
     done = replace(done, launches=tuple(with_data_dependent(*one, derived, dirty, cold=cold) for one in each))
     simulations = [
         replace(
-            launch_simulation(one, end, replayed, reads, writes, derived, usable * (1 - model.capacity_width)),
+            launch_simulation(one, end, replayed, reads, writes, derived, usable * (1 - model.capacity_spread)),
             l1=l1,
             usable_l2_bytes=usable,
             requested_read_bytes=requested_reads(one, replayed, l1, derived, machine.sms),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ioaware.calibration.fit import PROFILER_DIRTY_BYTES
 from ioaware.calibration.machine_toml import machine_toml
 from ioaware.calibration.probes import plan
 from ioaware.calibration.run_probes import METRICS, calibrate_gpu
@@ -19,6 +20,7 @@ from ioaware.cli.main import run
 from ioaware.cli.options import Settings
 from ioaware.errors import DataError, MachineError
 from ioaware.machine.machine_file import read_machine
+from ioaware.machine.presets import find_machine
 from ioaware.measurement.counters.ncu import Ncu
 from tests.support.fakes import FakeNvml, fake_ncu, script
 from tests.support.ideal_caches import SIZES, counted
@@ -72,11 +74,12 @@ def test_the_machine_file_is_read_by_every_command(fake: dict[str, Any]) -> None
     found = calibrate_gpu(**fake)
     machine = read_machine(machine_toml(found, "H200"), "h200.toml")
     assert machine.level("hbm").rates == {"read": 4.5e12, "write": 3.4e12, "copy": 4.2e12, "triad": 4.1e12}
-    assert machine.level("l2").capacity_bytes == round(found.calibration.usable_l2_bytes)
+    assert machine.level("l2").capacity_bytes == round(found.calibration.usable_l2_bytes / (1 + 1 / 32))
     assert machine.level("l2").bandwidth_bytes_per_s == 14.2e12
     assert machine.peak("float16").flops_per_s == 7e14
     assert machine.l2_model.partitions == 2
-    assert machine.l2_model.dirty_share == pytest.approx(29e6 / found.calibration.usable_l2_bytes)
+    assert machine.l2_model.dirty_share == pytest.approx((29e6 + PROFILER_DIRTY_BYTES) / machine.level("l2").capacity_bytes)
+    assert machine.l2_model.ways == find_machine("H200").l2_model.ways
     assert machine.l2_model.skew_spread == 0.1
     assert "driver 580.1" in machine.l2_model.source
     document = json.loads(json.dumps(found.to_dict(), allow_nan=False))

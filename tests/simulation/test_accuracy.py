@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from ioaware.calibration.fit import PROFILER_DIRTY_BYTES
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
 from ioaware.errors import DataError
 from ioaware.result import Launch, Result, Traffic
 from ioaware.result_file import read_jsonl
 from ioaware.simulation.accuracy import PredictedLaunch, Prediction, kernel_family, point_key
-from ioaware.simulation.accuracy_record.counter_comparison import PROFILER_DIRTY_BYTES, compare
+from ioaware.simulation.accuracy_record.counter_comparison import compare
 from ioaware.simulation.predictions import (
     SYSTEMS,
     committed_before,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from ioaware.calibration.fit import PROFILER_DIRTY_BYTES
 from ioaware.result import BYTES_HOLD, Launch, Result, Traffic
 from ioaware.simulation.accuracy import (
     MIN_BYTES,
@@ -21,11 +22,6 @@ from ioaware.simulation.accuracy_record.l1_reuse import L1Answer, predicted_reus
 from ioaware.simulation.accuracy_record.outlier_causes import cause
 from ioaware.simulation.accuracy_record.steady_state import call_as_launch, is_steady
 
-PROFILER_DIRTY_BYTES = 2_500_000
-"""Bytes that the profiler leaves dirty in the L2.
-
-On an H200, kernels that read more than the L2 holds and write less than 1 MB are counted 2.46 to 2.75 MB of HBM writes.
-"""
 Range = tuple[int, int | None]
 EVERY: Range = (0, None)
 

@@ -1,20 +1,21 @@
-"""Model an L2 of one or two partitions with LRU replacement and write-back.
+"""Model an L2 of one or two partitions, with sets and write-back.
 
 The input is a stream of merged accesses to lines of up to 64 blocks; a mask marks the valid blocks of a line. Every
 address has a home partition, chosen by hash: half of the lines of any block. An SM reads through its own partition. A line at
-home there is kept once. A line of the other partition is fetched through its home and kept in both; a hit in the copy is a use
-of both. So a block read by the SMs of one partition occupies 1.5 times its bytes, one read by both twice its bytes. So does a
-block that they write: it becomes dirty at its home, and the writer's partition keeps a copy. Atomics are performed at the home
-alone. With `partitions=1` it is a plain LRU cache.
+home there is kept once. A line of the other partition is fetched through its home and kept in both. A hit in the copy is no use
+of the line at home, which leaves first. So a block read by the SMs of one partition occupies up to 1.5 times its bytes, one
+read by both twice its bytes. So does a block that they write: it becomes dirty at its home, and the writer's partition keeps a
+copy. Atomics are performed at the home alone. With `partitions=1` it is a plain LRU cache. Each set of a partition replaces its
+own lines, the least recently used first.
 
-Source of the use of both: rows that programs read twice, with stores elsewhere in between, in `ioaware/recorded/l2`. Their
-reads from HBM show that both places stay occupied.
+Source: memory that other SMs read again, with reads of other memory in between, in `ioaware/recorded/l2/h100-replacement.json`.
+An eighth of it misses in a cache that holds it, all that was read in the other partition twice.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -33,13 +34,14 @@ class CacheConfig:
     """Capacity, partitions and write-back limit.
 
     Dirty lines beyond `dirty_bytes` are written back and stay clean in the cache. Where `by_age`, reads that hit do not keep a
-    line: the one that came first leaves first.
+    line: the one that came first leaves first. `sets` is the sets of each partition; 0 is one set for all partitions.
     """
 
     capacity_bytes: float
     partitions: Literal[1, 2] = 2
     dirty_bytes: float = float("inf")
     by_age: bool = False
+    sets: int = 0
 
 
 class Event(NamedTuple):
@@ -74,42 +76,51 @@ class HbmTraffic:
     left_dirty_bytes: float = 0.0
 
 
-def _stay(_: int) -> None:
-    """Leave a line at its place in the order of replacement."""
+def _one_set(_: int) -> int:
+    """Return the set of a line where there is one."""
+    return 0
 
 
 class L2:
     """State of the cache, carried from launch to launch.
 
-    `block_bytes` is the bytes of one block of each tensor.
+    `block_bytes` is the bytes of one block of each tensor. `set_of` returns the set of a line within a partition.
     """
 
-    def __init__(self, config: CacheConfig, block_bytes: Sequence[float]) -> None:
+    def __init__(self, config: CacheConfig, block_bytes: Sequence[float], set_of: Callable[[int], int] = _one_set) -> None:
         self.config = config
         self.block_bytes = list(block_bytes)
         self.traffic = [HbmTraffic() for _ in block_bytes]
-        self._resident: OrderedDict[int, int] = OrderedDict()
+        self._set_of = set_of
+        self._apart = config.partitions if config.sets else 1
+        count = max(1, config.sets * self._apart)
+        self._resident: list[OrderedDict[int, int]] = [OrderedDict() for _ in range(count)]
+        self._used = [0.0] * count
+        self._set_bytes = config.capacity_bytes / count
+        self._overfull: set[int] = set()
+        self._place: dict[int, int] = {}
         self._dirty: OrderedDict[int, int] = OrderedDict()
         self._tensor: dict[int, int] = {}
         self._read_before: dict[int, int] = {}
         self._written_before: dict[int, int] = {}
         self._last_access: dict[int, Event] = {}
         self._weights = [size / config.partitions for size in block_bytes]
-        self._used = 0.0
         self._dirty_used = 0.0
 
     def run(self, events: Iterable[Event]) -> None:
         """Replay events in order."""
-        tensors, last, capacity, limit = self._tensor, self._last_access, self.config.capacity_bytes, self.config.dirty_bytes
+        tensors, last, limit, place = self._tensor, self._last_access, self.config.dirty_bytes, self._place
         read = self._read if self.config.partitions == 2 else self._read_undivided
         for event in events:
             line = event[0]
-            tensors[line] = event.tensor
+            if line not in place:
+                tensors[line] = event.tensor
+                place[line] = self._set_of(line) * self._apart
             if event.kind == READ:
                 read(event)
             else:
                 self._write(event)
-            if self._used > capacity or self._dirty_used > limit:
+            if self._overfull or self._dirty_used > limit:
                 self._evict()
             last[line] = event
 
@@ -125,12 +136,14 @@ class L2:
                 traffic.write_bytes += size
             else:
                 traffic.left_dirty_bytes += size
-        self._resident.clear()
+        for lines in self._resident:
+            lines.clear()
         self._dirty.clear()
         self._read_before.clear()
         self._written_before.clear()
         self._last_access.clear()
-        self._used = self._dirty_used = 0.0
+        self._used = [0.0] * len(self._used)
+        self._dirty_used = 0.0
 
     @property
     def dirty_bytes(self) -> list[float]:
@@ -143,11 +156,16 @@ class L2:
     def _weight(self, key: int) -> float:
         return self._weights[self._tensor[key >> 2]]
 
+    def _set(self, key: int) -> int:
+        """Return the number of the set of an entry, among those of all partitions."""
+        return self._place[key >> 2] + (key & 1 if self._apart == 2 else 0)
+
     def _read_undivided(self, event: Event) -> None:
         """Look blocks up in the only partition."""
-        missing = self._look_up(event.line << 2, event.left | event.right, event.tensor)
+        key = event.line << 2
+        missing = self._look_up(key, event.left | event.right, event.tensor)
         if missing:
-            self._count_read(event, event.line << 2, missing)
+            self._count_read(event, key, missing)
 
     def _read(self, event: Event) -> None:
         """Look blocks up in the home partition and the reader's own.
@@ -155,26 +173,25 @@ class L2:
         Why hits call no method: they are most accesses, and calls are most of their time.
         """
         line, left, right, _, tensor, _, _ = event
-        key, resident = line << 2, self._resident.get
-        recent = _stay if self.config.by_age else self._resident.move_to_end
-        for home, mask in ((key, left), (key | 1, right)):
+        key, first, sets, keep = line << 2, self._place[line], self._resident, not self.config.by_age
+        both = sets[first], sets[first + self._apart - 1]
+        for side, mask in ((0, left), (1, right)):
             if not mask:
                 continue
-            if mask & ~resident(home, 0):
+            own, remote, home = both[side], both[1 - side], key | side
+            if mask & ~own.get(home, 0):
                 self._count_read(event, home, self._look_up(home, mask, tensor))
-            else:
-                recent(home)
-            copy = home | REMOTE_COPY
-            if mask & ~resident(copy, 0):
-                other, missing = home ^ 1, self._look_up(copy, mask, tensor)
-                if missing & ~resident(other, 0):
+            elif keep:
+                own.move_to_end(home)
+            copy, other = home | REMOTE_COPY, home ^ 1
+            if mask & ~own.get(copy, 0):
+                missing = self._look_up(copy, mask, tensor)
+                if missing & ~remote.get(other, 0):
                     self._count_read(event, other, self._look_up(other, missing, tensor))
-                else:
-                    recent(other)
-            else:
-                recent(copy)
-                if home ^ 1 in self._resident:
-                    recent(home ^ 1)
+                elif keep:
+                    remote.move_to_end(other)
+            elif keep:
+                own.move_to_end(copy)
 
     def _write(self, event: Event) -> None:
         """Write blocks at their home; an atomic reads absent blocks first."""
@@ -202,7 +219,8 @@ class L2:
 
         Return the absent ones.
         """
-        entries = self._resident
+        number = self._set(key)
+        entries = self._resident[number]
         resident = entries.get(key)
         if resident is None:
             entries[key] = missing = mask
@@ -212,17 +230,21 @@ class L2:
             if not missing:
                 return 0
             entries[key] = resident | mask
-        self._used += missing.bit_count() * self._weights[tensor]
+        self._used[number] += missing.bit_count() * self._weights[tensor]
+        if self._used[number] > self._set_bytes:
+            self._overfull.add(number)
         return missing
 
     def _invalidate(self, key: int, mask: int) -> None:
-        resident = self._resident.get(key)
+        number = self._set(key)
+        entries = self._resident[number]
+        resident = entries.get(key)
         if resident is not None and resident & mask:
-            self._used -= (resident & mask).bit_count() * self._weight(key)
+            self._used[number] -= (resident & mask).bit_count() * self._weight(key)
             if resident & ~mask:
-                self._resident[key] = resident & ~mask
+                entries[key] = resident & ~mask
             else:
-                del self._resident[key]
+                del entries[key]
 
     def _mark_dirty(self, key: int, mask: int, tensor: int) -> None:
         before = self._dirty.pop(key, 0)
@@ -243,11 +265,15 @@ class L2:
             traffic.excess_bytes[reason] += reread * size
 
     def _evict(self) -> None:
-        while self._used > self.config.capacity_bytes:
-            key, mask = self._resident.popitem(last=False)
-            self._used -= mask.bit_count() * self._weights[self._tensor[key >> 2]]
-            if dirty := self._dirty.pop(key, 0):
-                self._write_back(key, dirty)
+        """Evict the oldest lines of sets that are too full; limit the dirty ones."""
+        for number in self._overfull:
+            entries = self._resident[number]
+            while self._used[number] > self._set_bytes:
+                key, mask = entries.popitem(last=False)
+                self._used[number] -= mask.bit_count() * self._weights[self._tensor[key >> 2]]
+                if dirty := self._dirty.pop(key, 0):
+                    self._write_back(key, dirty)
+        self._overfull.clear()
         while self._dirty_used > self.config.dirty_bytes:
             key, dirty = self._dirty.popitem(last=False)
             self._write_back(key, dirty)

@@ -1,0 +1,86 @@
+"""Sets of the L2: a sweep fills them evenly, what lies apart by chance."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from ioaware.machine import find_machine
+from ioaware.simulation.addresses.address_blocks import Blocks
+from ioaware.simulation.l2.cache import L2, READ, WRITE, CacheConfig, Event
+from ioaware.simulation.l2.cache_sets import CacheSets, choose_sets
+from ioaware.simulation.sampling import Sample
+
+WAYS, COUNT = 16, 61
+SETS = CacheSets(COUNT, (0,), (1,))
+BLOCK = Blocks(4096, 1, 4096, 1)
+
+
+def sweep_misses(lines: int) -> float:
+    """Return the share of a second sweep that misses, of lines of one byte."""
+    cache = L2(CacheConfig(WAYS * COUNT, 1, sets=COUNT), [1.0], SETS.of)
+    for _ in range(2):
+        cache.run(Event(line, 1, 0, READ, 0, 0, 0) for line in range(lines))
+    return cache.traffic[0].read_bytes / lines - 1
+
+
+def test_a_sweep_changes_from_hit_to_miss_within_one_way() -> None:
+    assert sweep_misses(WAYS * COUNT) == 0
+    assert 0.4 < sweep_misses(round((WAYS + 0.5) * COUNT)) < 0.6
+    assert sweep_misses((WAYS + 1) * COUNT) == 1
+
+
+def test_every_way_of_memory_is_spread_evenly() -> None:
+    found = Counter(SETS.of(line) for line in range(7 * COUNT))
+    assert set(found.values()) == {7}
+
+
+def test_a_column_of_tiles_meets_in_sets_by_chance() -> None:
+    """Three quarters as large as the cache, it gives some sets more lines than ways."""
+    found = Counter(SETS.of(line) for line in range(0, 12 * COUNT * COUNT, COUNT))
+    assert max(found.values()) > WAYS > 8 > min(found.values())
+
+
+@pytest.mark.parametrize("apart", [2, 3, 10, 30])
+def test_no_distance_between_lines_brings_them_to_few_sets(apart: int) -> None:
+    assert len({SETS.of(line) for line in range(0, 4 * apart * COUNT, apart)}) > 0.9 * COUNT
+
+
+def test_sets_of_a_sample_are_those_of_all_lines() -> None:
+    """One line in four has a quarter of the sets; its lines are numbered anew."""
+    layouts, sizes = [Blocks(4096, 1, 4096, 1), Blocks(4096, 1, 4096, 1, first_line=5000)], [5000 * 4096, 100 * 4096]
+    whole = choose_sets(layouts, sizes, Sample(), 960 * 4096, WAYS)
+    part = choose_sets(layouts, sizes, Sample(4, (4, 1), (1.0, 1.0)), 960 * 4096 / 4, WAYS)
+    assert (whole.count, part.count) == (59, 13)
+    assert {part.of(line) for line in range(0, 13 * 4, 4)} == set(range(13))
+    assert {part.of(line) for line in range(5000, 5013)} == set(range(13))
+
+
+def test_one_set_where_the_ways_are_not_known() -> None:
+    assert choose_sets([BLOCK], [4096], Sample(), 1e6, 0).count == 0
+    assert CacheSets(0).of(12345) == 0
+
+
+def test_partitions_keep_their_own_sets() -> None:
+    """A line read in both halves of the chip takes room in a set of each."""
+    cache = L2(CacheConfig(2 * WAYS, 2, sets=1), [2.0], CacheSets(1, (0,), (1,)).of)
+    for _ in range(2):
+        cache.run(Event(line, 1, 1, READ, 0, 0, 0) for line in range(WAYS // 2))
+    assert cache.traffic[0].read_bytes == WAYS
+    for _ in range(2):
+        cache.run(Event(line, 1, 1, READ, 0, 0, 0) for line in range(WAYS // 2 + 1))
+    assert cache.traffic[0].read_bytes > 2 * WAYS
+
+
+def test_dirty_lines_that_a_full_set_evicts_are_written() -> None:
+    cache = L2(CacheConfig(WAYS, 1, sets=1), [1.0], CacheSets(1).of)
+    cache.run(Event(line, 1, 0, WRITE, 0, 0, 0) for line in range(WAYS + 3))
+    assert (cache.traffic[0].write_bytes, sum(cache.dirty_bytes)) == (3, WAYS)
+
+
+def test_the_h200_holds_what_its_sweeps_say() -> None:
+    """Half of a sweep by all SMs misses at two copies of 32.6 MB: probes."""
+    machine = find_machine("H200")
+    held = machine.level("l2").capacity_bytes * machine.l2_model.reach
+    assert abs(held / 65.2e6 - 1) < 0.01
