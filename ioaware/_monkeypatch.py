@@ -34,6 +34,14 @@ class Patches:
         setattr(owner, name, value)
         return before
 
+    def add(self, owner: Any, name: str, value: Any) -> None:
+        """Set `owner.name`, which the owner itself does not have.
+
+        Why: `set` asks for the old value, which builds an error in each of many modules.
+        """
+        self._undo.append((owner, name, _ABSENT))
+        setattr(owner, name, value)
+
     def __enter__(self) -> Patches:
         _active.append(self)
         return self

@@ -97,7 +97,7 @@ def real_types() -> Generator[None]:
     with Patches() as patches:
         for module in host_modules():
             if "type" not in vars(module):
-                patches.set(module, "type", _HostType)
+                patches.add(module, "type", _HostType)
         for kind in NUMBERS:
             patches.set(kind, "__getattribute__", _attribute)
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import sysconfig
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -53,14 +53,17 @@ def calling_code(through: Collection[str] = ()) -> CodeType:
     return caller.f_code
 
 
-def host_modules(but: Collection[str] = ()) -> list[Any]:
-    """Return the modules of host code that are loaded, but for some names."""
-    return [module for name, module in tuple(sys.modules.items()) if name not in but and _is_host(module)]
+def host_modules(names: Iterable[str] | None = None) -> list[Any]:
+    """Return the modules of host code that are loaded, or those of some names."""
+    modules = tuple(sys.modules.values()) if names is None else [sys.modules[name] for name in names]
+    return [  # one expression, as thousands of modules are looked at in each run
+        module
+        for module in modules
+        if isinstance(path := getattr(module, "__dict__", _NO_NAMES).get("__file__"), str) and not is_library(path)
+    ]
 
 
-def _is_host(module: Any) -> bool:
-    path = getattr(module, "__dict__", {}).get("__file__")
-    return isinstance(path, str) and not is_library(path)
+_NO_NAMES: Mapping[str, Any] = {}
 
 
 @contextmanager
@@ -80,7 +83,7 @@ def replaced_names(replaced: Mapping[Any, Any], owners: Sequence[Any]) -> Genera
             yield patches
     finally:
         old_values = {id(new): old for old, new in replaced.items()}
-        for owner in host_modules(but=before):
+        for owner in host_modules(sys.modules.keys() - before):
             for name, old in _named(owner, old_values):
                 setattr(owner, name, old)
 
@@ -88,4 +91,6 @@ def replaced_names(replaced: Mapping[Any, Any], owners: Sequence[Any]) -> Genera
 def _named(owner: Any, values: Mapping[int, Any]) -> list[tuple[str, Any]]:
     """Return the names in a module of values by identity, with the new ones."""
     names = cast("dict[str, Any]", vars(owner))
+    if values.keys().isdisjoint(map(id, names.values())):  # as in nearly every module
+        return []
     return [(name, values[id(value)]) for name, value in names.items() if id(value) in values]

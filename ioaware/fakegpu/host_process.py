@@ -62,7 +62,7 @@ def seeded_host_process(seed: int) -> Generator[HostProcess]:
         for module in host_modules():
             for name, function in (("hash", process.hash), ("id", process.id)):
                 if name not in vars(module):
-                    patches.set(module, name, function)
+                    patches.add(module, name, function)
         yield process
 
 

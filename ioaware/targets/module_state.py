@@ -10,6 +10,7 @@ import functools
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from operator import is_
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -19,6 +20,7 @@ from ioaware.targets.loading import is_library, own_arguments
 Undo = Callable[[], None]
 LRU_CACHE: Any = type(functools.lru_cache(len))
 CONTAINERS = (dict, list, set)
+SAVED = (*CONTAINERS, LRU_CACHE, FunctionType)
 COMPILED = ("__compiled_fn_", "__resume_at_", "__builtins_dict__", "__import_")
 """Beginnings of the names that dynamo gives to its variables in a user's module.
 
@@ -59,7 +61,7 @@ def _may_cache(module: object) -> bool:
     if not isinstance(file, str) or is_library(file) or _without_torch.get(module) == len(vars(module)):
         return False
     values = list(vars(module).values())
-    if any(_owner(value).partition(".")[0] in ("torch", "triton") for value in values):
+    if any(_package(value) in ("torch", "triton") for value in values):
         return True
     _without_torch[module] = len(values)
     return False
@@ -82,10 +84,10 @@ def is_compiled(name: object) -> bool:
     return isinstance(name, str) and name.startswith(COMPILED)
 
 
-def _owner(value: object) -> str:
-    """Return the name of a module, or of the module that a function or class is from."""
+def _package(value: object) -> str:
+    """Return the package of a module, or of the module that a function or class is from."""
     name: Any = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-    return name if isinstance(name, str) else ""
+    return name.partition(".")[0] if isinstance(name, str) else ""
 
 
 def _save_module(module: ModuleType, undo: list[Undo], seen: set[int]) -> None:
@@ -93,6 +95,8 @@ def _save_module(module: ModuleType, undo: list[Undo], seen: set[int]) -> None:
     before = dict(names)
 
     def restore() -> None:
+        if list(names) == list(before) and all(map(is_, names.values(), before.values())):
+            return  # as nearly every module
         for name, value in before.items():
             if names.get(name) is not value:
                 names[name] = value
@@ -101,7 +105,8 @@ def _save_module(module: ModuleType, undo: list[Undo], seen: set[int]) -> None:
 
     undo.append(restore)
     for value in before.values():
-        _save_value(value, undo, seen)
+        if isinstance(value, SAVED):
+            _save_value(value, undo, seen)
 
 
 def _save_value(value: Any, undo: list[Undo], seen: set[int]) -> None:
@@ -112,8 +117,9 @@ def _save_value(value: Any, undo: list[Undo], seen: set[int]) -> None:
     if type(value) in CONTAINERS:
         undo.append(_container(value))
     elif isinstance(value, LRU_CACHE):
-        value.cache_clear()
-        undo.append(value.cache_clear)
+        if _package(value) != "ioaware":  # its own do not depend on the GPU
+            value.cache_clear()
+            undo.append(value.cache_clear)
     elif isinstance(value, FunctionType):
         for cell in value.__closure__ or ():
             undo.extend(_cell(cell))

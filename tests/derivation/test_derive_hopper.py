@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -24,6 +23,7 @@ from ioaware.compilation.launches import CapturedLaunch
 from ioaware.derivation.derive import derive
 from ioaware.symints.guards import param_facts
 from ioaware.targets.target import load_target
+from tests.support.lasting_cache import lasting_cache
 
 pytest.importorskip("triton.experimental.gluon", reason="the kernels are written in Gluon")
 
@@ -36,7 +36,7 @@ POINTS = [
 ]
 
 
-@cache
+@lasting_cache
 def capture_target(name: str, deterministic: bool = False) -> Capture:
     target = load_target(f"{TARGETS}:{name}")
     # At 4000 rows the fused backward kernel has the general plan, which the points below need.

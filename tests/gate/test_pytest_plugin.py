@@ -8,7 +8,6 @@ A gate that compares nothing is red.
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,10 @@ import torch
 from ioaware.gate import derived_snapshot, failure, pytest_plugin, snapshot, traffic_fixture  # noqa: F401 (kept by inner runs)
 from ioaware.gate.symbolic_call import derive_call
 from tests.support.gate_runs import OF_A_JOB, Repository
+from tests.support.lasting_cache import lasting_cache
 
 
-@functools.cache
+@lasting_cache
 def derived_once(
     kernel: str, args: tuple[Any, ...], sizes: tuple[tuple[str, int], ...], gpu: str, spills: bool, function: Any
 ) -> Any:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import ioaware
+from ioaware.targets.loading import is_library
 from ioaware.targets.module_state import module_state_restored
 
 SOURCE = """
@@ -104,6 +105,26 @@ def test_containers_are_restored_in_place(library: str) -> None:
     assert workspaces == {"kept": 1}
     assert order == [1, 2]
     assert not hasattr(module, "LATER")
+
+
+def test_a_cache_of_ioaware_that_host_code_imports_stays(library: str) -> None:
+    """Emptied in each run, it made every later derivation slower."""
+    module = importlib.import_module(library)
+    module.is_library = is_library
+    is_library(__file__)
+    with module_state_restored():
+        assert is_library.cache_info().currsize
+    assert is_library.cache_info().currsize
+
+
+def test_an_equal_value_under_another_name_is_restored(library: str) -> None:
+    module = importlib.import_module(library)
+    module.LAST = 1
+    with module_state_restored():
+        del module.LAST
+        module.OTHER = 1
+    assert module.LAST == 1
+    assert not hasattr(module, "OTHER")
 
 
 def test_a_module_that_turns_to_torch_is_restored_from_then_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

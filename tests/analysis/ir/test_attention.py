@@ -6,7 +6,6 @@ The papers give formulas.
 from __future__ import annotations
 
 import os
-from functools import lru_cache
 
 import pytest
 import sympy
@@ -27,6 +26,7 @@ from ioaware.prediction import predict
 from ioaware.targets.target import load_target
 from ioaware.tracing.trace import trace
 from tests.support.ir_zoo.attention import LAYOUTS, Kernels, strided
+from tests.support.lasting_cache import lasting_cache
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
 
@@ -45,7 +45,7 @@ Every pair is derived separately.
 HOSTS = {"standard": standard_host, "flash1": flash1_host, "flash2": flash2_host}
 
 
-@lru_cache(maxsize=256)
+@lasting_cache
 def derive_launches(case: str, causal: bool, chosen: tuple[int, int, int, str], layout: str, chunk: int) -> list[KernelTraffic]:
     head_dim, block_m, block_n, dtype = chosen
     kernels = Kernels(causal=causal, head_dim=head_dim, block_m=block_m, block_n=block_n, dtype=DTYPES[dtype], layout=layout)

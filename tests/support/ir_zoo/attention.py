@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from ioaware.kernels.attention.flash2 import flash2_kernel
 from ioaware.kernels.attention.launching.on_chip_limits import ROW_ON_CHIP, padded
 from ioaware.kernels.attention.standard import CHUNK, standard_output, standard_scores, standard_softmax
 from tests.support.ir_zoo.compiled import TYPES, ttir
+from tests.support.lasting_cache import lasting_cache
 
 PADDING = 8
 LAYOUTS = ("rows", "heads", "padded", "columns")
@@ -34,13 +34,13 @@ def strided(x: torch.Tensor, layout: str) -> torch.Tensor:
     return x.mT.contiguous().mT if layout == "columns" else x
 
 
-@lru_cache(maxsize=512)
+@lasting_cache
 def _text(kernel: Any, signature: tuple[tuple[str, str], ...], constants: tuple[tuple[str, Any], ...]) -> str:
     """Return the TTIR, which does not depend on the layout of the inputs."""
     return ttir(ASTSource(kernel, dict(signature), dict(constants)))
 
 
-@lru_cache(maxsize=512)
+@lasting_cache
 def _analyse(text: str, arguments: tuple[Argument, ...], grid: tuple[Any, ...]) -> KernelTraffic:
     """Analyse once a kernel that several configurations launch alike.
 
