@@ -14,6 +14,9 @@ HASH := import hashlib, pathlib, sys; \
 INPUTS := $(shell $(PYTHON) -c '$(HASH)')
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# The tests start many Pythons: bytecode is compiled once, also where the environment says not to keep it.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: report test test-all lint docs mutation fuzz venv clean
 .SILENT:
 

@@ -6,8 +6,10 @@ A test may turn the cache on.
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
+from contextlib import suppress
 
 import pytest
 
@@ -21,6 +23,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what 
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 gc.disable()
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Let the second worker import the test modules from the last to the first.
+
+    Each of two workers then finds the bytecode of half of them, which the other wrote.
+    """
+    if os.environ.get("PYTEST_XDIST_WORKER") == "gw1" and session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        for path in sorted((session.config.rootpath / "tests").rglob("test_*.py"), reverse=True):
+            with suppress(Exception, pytest.skip.Exception):  # the collection shows it
+                importlib.import_module(".".join(path.relative_to(session.config.rootpath).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
