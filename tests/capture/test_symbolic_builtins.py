@@ -12,7 +12,8 @@ from ioaware.capture import symbolic_builtins
 from ioaware.derivation.derive import derive
 from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
-from ioaware.symints.number_types import replaceable_types
+from ioaware.symints.number_types import STAND_INS, replaceable_types
+from ioaware.targets.loading import load_function
 from ioaware.targets.target import Target, load_target
 from ioaware.tracing.trace import trace
 from tests.support import SUPPORT
@@ -70,20 +71,15 @@ def test_int_cuts_towards_zero() -> None:
         result.evaluate(n=1004)
 
 
-def test_types_are_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_types_are_restored() -> None:
+    """Without a derivation, which restores all variables of the module."""
     before = math.sqrt, math.gcd, operator.index
-    executed: list[dict[str, Any]] = []
-    plain = symbolic_builtins._number_types
-
-    def noted(codes: Any) -> Any:
-        executed.extend(codes.values())
-        return plain(codes)
-
-    monkeypatch.setattr(symbolic_builtins, "_number_types", noted)
-    derived(load_target(f"{TARGETS}:whole_elements"))
-    own = [names for names in executed if names.get("__file__") == str(TARGETS)]
-    assert own
-    assert not any({"int", "float", "abs", "len"} & names.keys() for names in own)
+    function: Any = load_function(f"{TARGETS}:whole_elements")
+    names: dict[str, Any] = function.__globals__
+    with symbolic_builtins.symbolic_builtins({function.__code__: names}):
+        assert {name: names[name] for name in STAND_INS} == STAND_INS
+        assert math.sqrt is not before[0]
+    assert not STAND_INS.keys() & names.keys()
     assert (math.sqrt, math.gcd, operator.index) == before
 
 
