@@ -85,7 +85,7 @@ def is_compiled(name: object) -> bool:
 
 
 def _package(value: object) -> str:
-    """Return the package of a module, or of the module that a function or class is from."""
+    """Return the package of a module, or that a function or class is from."""
     name: Any = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
     return name.partition(".")[0] if isinstance(name, str) else ""
 
