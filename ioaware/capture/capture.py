@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 
 from triton.backends.compiler import GPUTarget
 
-from ioaware.capture.host_run import HostRun, at_values
+from ioaware.capture.host_run import HostRun
 from ioaware.capture.host_runner import HostRunner
+from ioaware.capture.launch_agreement import NOWHERE, agree
 from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.capture.validity import Validity, validity
 from ioaware.compilation.execution.program_values import RANDOM, Moved
-from ioaware.compilation.launches import CapturedLaunch, Event, agree
+from ioaware.compilation.launches import CapturedLaunch, Event
 from ioaware.compilation.merged_loads import specialised_to_one
 from ioaware.errors import NoKernelError, UsageError
 from ioaware.fakegpu.autotuning import Override
@@ -110,7 +111,7 @@ def capture(
             symbolic.merge(run.equality)
             continue
         new = run.pinned
-        if not new and run.error is None and agree(run.events, plain.events, at_values(symbolic.values)):
+        if not new and run.error is None and agree(run.events, plain.events, symbolic.values, runner.gpu):
             alike.searches[runner.function_and_params] = symbolic.copy()
             if key is not None:
                 _search_cache[key] = symbolic.copy()
@@ -205,7 +206,7 @@ def _is_random(plain: HostRun, runner: HostRunner) -> bool:
             there = other.moved.get(number)
             if isinstance(moved, Moved) and not (isinstance(there, Moved) and moved.same_bytes(there)):
                 moved.caveat = RANDOM
-        if not agree(other.events, plain.events, at_values({})):
+        if not agree(other.events, plain.events, NOWHERE, runner.gpu):
             return True
     return False
 

@@ -1,13 +1,9 @@
-"""Hold one run of the host function, and compare its launches with another's."""
+"""Hold one run of the host function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
-
-import sympy
-from sympy import Expr
 
 from ioaware.compilation.execution.program_values import Moved
 from ioaware.compilation.launches import (
@@ -62,13 +58,3 @@ class HostRun:
 def launches_of(events: Iterable[Event]) -> list[Event]:
     """Return the launches of a run, to be compared with those of another."""
     return [without_storage_numbers(event) for event in events if isinstance(event, CapturedLaunch)]
-
-
-def at_values(values: Mapping[str, int]) -> Callable[[Expr], Expr]:
-    """Return a function that substitutes these values for symbols."""
-
-    def substituted(expr: Expr) -> Expr:
-        formula: Any = expr
-        return formula.xreplace({symbol: sympy.Integer(values[str(symbol)]) for symbol in formula.free_symbols})
-
-    return substituted

@@ -28,10 +28,11 @@ from ioaware.capture.fake_tensors import (
     symbolic_widths,
 )
 from ioaware.capture.fingerprint import fingerprint
-from ioaware.capture.host_run import HostRun, at_values, launches_of
+from ioaware.capture.host_run import HostRun, launches_of
 from ioaware.capture.host_state import HostState
 from ioaware.capture.index_data import IndexData
 from ioaware.capture.interceptor import STORAGE_SPACING, Interceptor
+from ioaware.capture.launch_agreement import NOWHERE, agree
 from ioaware.capture.printed_tensors import NO_COPIES, PRINTS, seeded_printed_tensors
 from ioaware.capture.real_types import real_types
 from ioaware.capture.second_call import MORE_LATER, compares_second_calls, only_later
@@ -44,7 +45,6 @@ from ioaware.compilation.launches import (
     CapturedLaunch,
     CapturedOperator,
     Event,
-    agree,
     tensor_of,
     without_addresses,
 )
@@ -59,6 +59,7 @@ from ioaware.fakegpu.host_clock import seeded_host_clock
 from ioaware.fakegpu.host_process import seeded_host_process
 from ioaware.fakegpu.host_random import seeded_host_random
 from ioaware.fakegpu.host_tensors import HostTensors
+from ioaware.fakegpu.torch_seeds import seeded_torch_seeds
 from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.symints.host_line import ReadsDataError
 from ioaware.symints.symbols import Symbols, cheap_simplify
@@ -168,12 +169,12 @@ class HostRunner:
                 there.read_data()
             except (Exception, SystemExit):  # whatever the user's function raises at this point
                 return False
-            if repr(there._reads.values) != repr(self._reads.values):
+            if not there._reads.same(self._reads):
                 return False
         plain = there.run(SymbolicParams({}))
         if plain.error is not None:
             return False
-        return agree(launches_of(events), launches_of(plain.events), at_values(point))
+        return agree(launches_of(events), launches_of(plain.events), point, self.gpu)
 
     @property
     def invented_reads(self) -> tuple[str, ...]:
@@ -305,15 +306,14 @@ class HostRunner:
         run.returned = interceptor.storages_of(outcome)
         return work
 
-    @staticmethod
-    def _only_later(run: HostRun, work: Work) -> str:
+    def _only_later(self, run: HostRun, work: Work) -> str:
         """Call the work once more, and return what only this call launches."""
         first = len(run.events)
 
         try:
             with OperatorRecorder(run.events, _operator_of(run)), CudaImplementations():
                 work.run()
-            return only_later(run.events[:first], run.events[first:])
+            return only_later(run.events[:first], run.events[first:], self.gpu)
         except (Exception, SystemExit):  # a second call that raises moves nothing more
             return ""
         finally:
@@ -336,9 +336,13 @@ class HostRunner:
             torch_settings_restored(),
         ):
             _random.manual_seed(self._seed)
-            with DropGenerators(), torch_compile_on_fake_gpu(self._stand_in, eager=self.eager):
+            with (
+                seeded_torch_seeds(self._seed) as torch_seeds,
+                DropGenerators(),
+                torch_compile_on_fake_gpu(self._stand_in, eager=self.eager),
+            ):
                 yield lambda: " and ".join(
-                    ("draws random numbers",) * (host_random.used or self._reads.random)
+                    ("draws random numbers",) * (host_random.used or torch_seeds.used or self._reads.random)
                     + ("reads the clock",) * clock.used
                     + ("uses hash(), id() or the number of its process",) * process.used
                     + (PRINTS,) * printed.used
@@ -371,7 +375,7 @@ class HostRunner:
         run = self.run(SymbolicParams({}))
         if run.error is None and self._reads.kernel_floats:
             self._probe_kernel_floats(run)
-        if run.error is None and not agree(self._placed(run.events), self._placed(self._recorded), at_values({})):
+        if run.error is None and not agree(self._placed(run.events), self._placed(self._recorded), NOWHERE, self.gpu):
             run.may_differ = True
             run.notes += (f"{self.name} makes other launches on real tensors, of which it reads data: trace it",)
         return run
@@ -389,7 +393,7 @@ class HostRunner:
         for probe in PROBES[1:]:
             self._reads.probe = probe
             other = self.run(SymbolicParams({}))
-            if other.error is not None or not agree(other.events, run.events, at_values({})):
+            if other.error is not None or not agree(other.events, run.events, NOWHERE, self.gpu):
                 where = " and ".join(dict.fromkeys(self._reads.kernel_floats))
                 raise ReadsDataError(
                     f"the host function reads what a kernel computed at {where}, and its launches depend on that number",

@@ -6,8 +6,10 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from ioaware.capture.host_run import at_values
-from ioaware.compilation.launches import CapturedLaunch, Event, agree, without_storage_numbers
+from triton.backends.compiler import GPUTarget
+
+from ioaware.capture.launch_agreement import NOWHERE, agree
+from ioaware.compilation.launches import CapturedLaunch, Event, without_storage_numbers
 
 MORE_LATER = "no second call launches more than the first"
 """Begin of the note on host code of which that is not so."""
@@ -32,7 +34,7 @@ def compares_second_calls() -> bool:
     return _compared.get()
 
 
-def only_later(first: Sequence[Event], second: Sequence[Event]) -> str:
+def only_later(first: Sequence[Event], second: Sequence[Event], gpu: GPUTarget) -> str:
     """Return the name of an event of a second call that the first one lacks.
 
     Empty where there is none. A first call may make more, such as a workspace.
@@ -40,7 +42,7 @@ def only_later(first: Sequence[Event], second: Sequence[Event]) -> str:
     left = [_comparable(event) for event in first]
     for event in second:
         now = _comparable(event)
-        match = next((number for number, one in enumerate(left) if agree([now], [one], at_values({}))), None)
+        match = next((number for number, one in enumerate(left) if agree([now], [one], NOWHERE, gpu)), None)
         if match is None:
             return event.name
         del left[match]

@@ -1,12 +1,11 @@
-"""Captured launches and torch operators, and their comparison.
+"""Captured launches and torch operators.
 
 They are in the parameters of the host function.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
@@ -113,18 +112,8 @@ def launch_configuration(launch: CapturedLaunch) -> str:
 
     It is what an autotuner chooses from.
     """
-    constants = sorted((name, launch.arguments[name]) for name in _constants(launch.kernel) if name in launch.arguments)
+    constants = sorted((name, launch.arguments[name]) for name in constexprs(launch.kernel) if name in launch.arguments)
     return repr((launch.name, constants, sorted(launch.options.items())))
-
-
-def agree(symbolic: list[Event], plain: list[Event], at: Callable[[Expr], Expr]) -> bool:
-    """Return whether a symbolic run equals the plain run launch by launch.
-
-    It is compared `at` the given values.
-    """
-    if len(symbolic) != len(plain):
-        return False
-    return all(_same(one, other, at) for one, other in zip(symbolic, plain, strict=True))
 
 
 def without_addresses(events: Sequence[Event], first: int) -> list[Event]:
@@ -145,58 +134,9 @@ def without_addresses(events: Sequence[Event], first: int) -> list[Event]:
     ]
 
 
-def _same(one: Any, other: Any, at: Callable[[Expr], Expr]) -> bool:
-    if isinstance(one, CapturedLaunch) and isinstance(other, CapturedLaunch):
-        return (
-            one.kernel.fn.__code__ == other.kernel.fn.__code__  # host code may redefine its kernel in each call
-            and one.arguments.keys() == other.arguments.keys()
-            and tuple(map(at, one.grid)) == other.grid
-            and all(_same_value(value, other.arguments[name], at) for name, value in one.arguments.items())
-            and all(_close(one.arguments.get(name), other.arguments.get(name)) for name in _constants(one.kernel))
-            and one.options == other.options
-        )
-    if isinstance(one, CapturedOperator) and isinstance(other, CapturedOperator):
-        return one.name == other.name and (at(one.read_bytes), at(one.write_bytes)) == (other.read_bytes, other.write_bytes)
-    return False
-
-
-def _same_value(one: Any, other: Any, at: Callable[[Expr], Expr]) -> bool:
-    """Compare two arguments, except floats.
-
-    No address, mask or loop bound is a float unless it is constexpr.
-    """
-    if isinstance(one, Expr) and isinstance(other, Expr):
-        return _equal(at(one), other)
-    if isinstance(one, TensorValue) and isinstance(other, TensorValue):
-        return (one.dtype, one.storage, at(one.offset)) == (other.dtype, other.storage, other.offset)
-    if isinstance(one, DescriptorValue) and isinstance(other, DescriptorValue):
-        return (
-            one.block_shape == other.block_shape
-            and _same_value(one.base, other.base, at)
-            and all(_equal(at(a), b) for a, b in zip((*one.shape, *one.strides), (*other.shape, *other.strides), strict=True))
-        )
-    items, others = items_of(one), items_of(other)
-    if items is not None and others is not None:
-        return len(items) == len(others) and all(_same_value(a, b, at) for a, b in zip(items, others, strict=True))
-    if isinstance(one, float) and isinstance(other, float):
-        return True
-    return type(one) is type(other) and (one is other or _equal(one, other))
-
-
-def _constants(kernel: Any) -> Iterator[str]:
+def constexprs(kernel: Any) -> Iterator[str]:
+    """Yield the names of a kernel's constexpr parameters."""
     return (param.name for param in kernel.params if param.is_constexpr)
-
-
-def _close(one: Any, other: Any) -> bool:
-    """Compare two floats approximately; other kinds are compared elsewhere."""
-    return not isinstance(one, float) or math.isclose(one, other)
-
-
-def _equal(one: Any, other: Any) -> bool:
-    try:
-        return bool(one == other)
-    except (RuntimeError, ValueError):  # tensors and arrays, which no kernel accepts as constants: its compiler raises
-        return False
 
 
 def substitute(value: Value, symbols: Mapping[Any, Any]) -> Value:

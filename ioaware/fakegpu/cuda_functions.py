@@ -40,7 +40,7 @@ class CudaGenerator(torch.Generator):
         return new(cls, named_on_cpu(device))
 
 
-class _DefaultGenerator(CudaGenerator):
+class DefaultGenerator(CudaGenerator):
     """Default generator of the GPU with the state of Philox.
 
     The state is seed and offset, two 64-bit integers in 16 bytes.
@@ -51,7 +51,7 @@ class _DefaultGenerator(CudaGenerator):
     def get_state(self) -> torch.Tensor:
         """Return the 16 bytes of seed and offset."""
         if self._state is None:
-            return torch.tensor((0, 0), dtype=torch.int64, device=CPU).view(torch.uint8)
+            return torch.tensor((self.initial_seed(), 0), dtype=torch.int64, device=CPU).view(torch.uint8)
         return self._state.clone()
 
     def set_state(self, new_state: torch.Tensor) -> torch.Generator:
@@ -159,7 +159,7 @@ def torch_cuda(stand_in: StandIn) -> dict[str, Any]:
         **dict.fromkeys(("CUDAGraph", "graph", "make_graphed_callables"), _no_graphs),
         "get_device_properties": stand_in.torch_properties,
         "get_rng_state": lambda *_, **__: torch.get_rng_state(),  # pyright: ignore[reportUnknownLambdaType]
-        "default_generators": (_DefaultGenerator(),),
+        "default_generators": (DefaultGenerator(),),
     }
 
 

@@ -21,31 +21,57 @@ class KernelFloat:
     """Marker of a floating-point number that a kernel computes."""
 
 
+@dataclass(frozen=True, slots=True)
+class DataRead:
+    """One read of a tensor by host code."""
+
+    where: str
+    """Source line."""
+    made_by: str
+    """Operator that computed what is read."""
+    value: Any
+    is_random: bool = False
+    """Whether the value follows from numbers that torch draws."""
+
+
 @dataclass
 class DataReads:
     """Values that host code read, in order."""
 
-    values: list[tuple[str, str, Any]] = field(default_factory=list[tuple[str, str, Any]])
-    """Source line, operator that computed what is read, and the value."""
+    values: list[DataRead] = field(default_factory=list[DataRead])
     probe: float = PROBES[0]
     """Value returned for a `KernelFloat`."""
     invented: dict[str, None] = field(default_factory=dict[str, None])
     """Lines that read what follows from integers without given values."""
-    random: bool = False
-    """Whether a value follows from numbers that torch draws."""
 
     @property
     def kernel_floats(self) -> tuple[str, ...]:
         """Lines that read a number computed by a kernel."""
-        return tuple(where for where, _, value in self.values if isinstance(value, KernelFloat))
+        return tuple(read.where for read in self.values if isinstance(read.value, KernelFloat))
+
+    @property
+    def random(self) -> bool:
+        """Whether a value follows from numbers that torch draws."""
+        return any(read.is_random for read in self.values)
+
+    def same(self, other: DataReads) -> bool:
+        """Return whether two runs read the same, but for what is drawn at random."""
+        given, others = ([read for read in reads.values if not read.is_random] for reads in (self, other))
+        return repr(given) == repr(others)
 
 
 def assumptions(reads: DataReads) -> dict[str, str]:
     """Return a sentence for each source line that reads data, with the first values."""
-    values: dict[str, list[Any]] = {}
-    for where, _, value in reads.values:
-        values.setdefault(where, []).append(value)
-    return {where: f"assumes that the data read at {where} {_shown(read)}" for where, read in values.items()}
+    lines: dict[str, list[DataRead]] = {}
+    for read in reads.values:
+        lines.setdefault(read.where, []).append(read)
+    return {where: _assumption(where, here) for where, here in lines.items()}
+
+
+def _assumption(where: str, reads: Sequence[DataRead]) -> str:
+    if all(read.is_random for read in reads):
+        return f"assumes that no launch depends on the random numbers read at {where}, as in several draws"
+    return f"assumes that the data read at {where} {_shown([read.value for read in reads])}"
 
 
 def _shown(values: Sequence[Any]) -> str:

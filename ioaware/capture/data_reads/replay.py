@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from ioaware.capture.data_reads.interception import COMPARISONS, MAX_READS, NUMBER, modes, reading_through
-from ioaware.capture.data_reads.read_values import PROBES, SHOWN, DataReads, KernelFloat, assumptions
+from ioaware.capture.data_reads.read_values import PROBES, SHOWN, DataRead, DataReads, KernelFloat, assumptions
 from ioaware.capture.data_reads.storage_marks import StorageMarks
 from ioaware.fakegpu.host_tensors import NUMBERS, record_read
 from ioaware.symints.host_line import ReadsDataError, reads_data_error, user_line
@@ -43,7 +43,7 @@ def recording(reads: DataReads, written: StorageMarks, placeholders: StorageMark
             return plain(*args, **kwargs)
         if written.holds((args, kwargs)):
             if _reads_float(plain, args):
-                reads.values.append((where, made_by, KernelFloat()))
+                reads.values.append(DataRead(where, made_by, KernelFloat()))
                 return reads.probe
             raise ReadsDataError(
                 f"the host function reads what a kernel computed at {where}, and a derivation runs no kernel",
@@ -51,14 +51,13 @@ def recording(reads: DataReads, written: StorageMarks, placeholders: StorageMark
             )
         if placeholders.holds((args, kwargs)):
             reads.invented[where] = None
-        reads.random |= random.holds((args, kwargs))
         if len(reads.values) == MAX_READS:
             raise ReadsDataError(
                 f"the host function reads tensors more than {MAX_READS:,} times, the last time at {where}",
                 "Read a tensor as a whole, by tolist(), or trace the function.",
             )
         value = plain(*args, **kwargs)
-        reads.values.append((where, made_by, _copied(value)))
+        reads.values.append(DataRead(where, made_by, _copied(value), random.holds((args, kwargs))))
         return value
 
     with reading_through(record):
@@ -79,15 +78,16 @@ def replaying(reads: DataReads, symbols: Symbols, exposed: Callable[[Any], None]
         line, inside_torch = user_line(modes(plain))
         if not inside_torch:
             _record_bytes(plain, args)
-        here = takewhile(lambda read: read[0] == line, left)
-        at = next((at for at, read in enumerate(here) if read[1] == made_by), None)
+        here = takewhile(lambda read: read.where == line, left)
+        at = next((at for at, read in enumerate(here) if read.made_by == made_by), None)
         if not inside_torch and at is None and getattr(plain, "__name__", "") == "tolist" and _is_large(args[0]):
             raise reads_data_error()  # as the plain function does, but once it has a tensor for each element
         if inside_torch or at is None:
             return plain(*args, **kwargs)
         for _ in range(at):
             left.popleft()
-        where, _, value = left.popleft()
+        read = left.popleft()
+        where, value = read.where, read.value
         if isinstance(value, KernelFloat):
             symbols.assume(
                 f"the number read at {where} is a kernel's result; the launches are the same at {len(PROBES)} values of it"
