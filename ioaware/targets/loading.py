@@ -22,7 +22,7 @@ from typing import Any
 from ioaware._monkeypatch import Patches
 from ioaware.errors import IoawareError, UsageError
 from ioaware.targets.operator_libraries import operator_libraries
-from ioaware.targets.sibling_modules import own_siblings
+from ioaware.targets.sibling_modules import import_path, own_siblings
 
 
 def load_function(spec: str) -> Callable[..., Any]:
@@ -53,6 +53,12 @@ def load_callable(spec: str) -> Callable[..., Any]:
         hint = f"Did you mean {source}:{close[0]}?" if close else f"It has: {', '.join(names) or 'no functions'}."
         raise UsageError(f"{source} has no function {name!r}", hint)
     return function
+
+
+def folder_of(spec: str) -> str:
+    """Return the folder from which the function that `spec` names imports its neighbours."""
+    source = Path(spec.rpartition(":")[0])
+    return str(source.resolve().parent if source.suffix == ".py" else Path.cwd())
 
 
 def by_keyword(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,7 +101,7 @@ def _operator_by_keyword(operator: Any) -> Callable[..., Any]:
 def load_file(path: Path) -> ModuleType:
     """Import a file as a new module with a unique name.
 
-    Its directory is on the import path.
+    Its directory is on the import path meanwhile.
     """
     try:
         found = path.is_file()
@@ -113,7 +119,6 @@ def load_file(path: Path) -> ModuleType:
     sys.modules.pop(name, None)
     with (
         own_siblings(path.parent),
-        import_path(path.parent),
         _import_errors(path.name, path),
         operator_libraries(path),
         _generated(path),
@@ -146,18 +151,6 @@ def load_module(name: str) -> ModuleType:
     """
     with import_path(Path.cwd()), _import_errors(name, None):
         return importlib.import_module(name)
-
-
-@contextmanager
-def import_path(directory: Path) -> Generator[None]:
-    """Put a directory first on the import path inside the block."""
-    entry = str(directory)
-    sys.path.insert(0, entry)
-    try:
-        yield
-    finally:
-        if entry in sys.path:
-            sys.path.remove(entry)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Let a file that is loaded as a target import its own neighbours.
+"""Let a file that is a target import its own neighbours, when it is loaded and when it is called.
 
 Two files may import modules of one name, such as `utils`, from their own folders. Python imports such a name once in a
 process, and the second file would be given the first one's.
@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
-_OF_TARGETS: dict[str, ModuleType] = {}
-"""Modules that loaded files imported from their folders, by name."""
+_IMPORTED: dict[Path, dict[str, ModuleType]] = {}
+"""Modules that targets imported from their folders, by folder and name."""
 KEPT = ("__main__", "ioaware", "torch", "triton", "numpy", "sympy")
 
 
@@ -21,19 +21,36 @@ KEPT = ("__main__", "ioaware", "torch", "triton", "numpy", "sympy")
 def own_siblings(folder: Path) -> Generator[None]:
     """Import names inside the block from this folder where it has them.
 
-    Modules of the same names that are another target's are forgotten. Those that other code imported are put back.
+    The folder is first on the import path. Modules of the same names that are another target's are forgotten, and those that
+    this folder gave before are back. Those that other code imported are put back when the block ends.
     """
     names = {name: name.partition(".")[0] for name in list(sys.modules)}
     shadows = {top for top in set(names.values()) if _is_shadow(top, folder)}
     taken = {name: sys.modules.pop(name) for name, top in names.items() if top in shadows}
-    others = {name: module for name, module in taken.items() if _OF_TARGETS.get(name) is not module}
+    of_targets = {id(module) for modules in _IMPORTED.values() for module in modules.values()}
+    others = {name: module for name, module in taken.items() if id(module) not in of_targets}
+    own = _IMPORTED.setdefault(folder, {})
+    sys.modules.update({name: module for name, module in own.items() if name.partition(".")[0] in shadows})
     before = set(sys.modules)
+    try:
+        with import_path(folder):
+            yield
+    finally:
+        new = {name: sys.modules[name] for name in sys.modules.keys() - before}
+        own.update({name: module for name, module in new.items() if _is_in(module, folder)})
+        sys.modules.update(others)
+
+
+@contextmanager
+def import_path(directory: Path) -> Generator[None]:
+    """Put a directory first on the import path inside the block."""
+    entry = str(directory)
+    sys.path.insert(0, entry)
     try:
         yield
     finally:
-        new = {name: sys.modules[name] for name in sys.modules.keys() - before}
-        _OF_TARGETS.update({name: module for name, module in new.items() if _is_in(module, folder)})
-        sys.modules.update(others)
+        if entry in sys.path:
+            sys.path.remove(entry)
 
 
 def _is_shadow(top: str, folder: Path) -> bool:
@@ -50,7 +67,7 @@ def _is_shadow(top: str, folder: Path) -> bool:
 
 def _is_in(module: ModuleType, folder: Path) -> bool:
     file = _file(module)
-    return file is not None and file.is_relative_to(folder)
+    return file is not None and file.is_relative_to(folder) and "site-packages" not in file.parts
 
 
 def _file(module: ModuleType | None) -> Path | None:

@@ -6,8 +6,10 @@ A target is a case of this package, or any function that launches Triton kernels
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ioaware.case import Work
@@ -23,7 +25,8 @@ from ioaware.targets.generated_call import (
     input_arguments,
     is_generated_call,
 )
-from ioaware.targets.loading import load_function
+from ioaware.targets.loading import folder_of, load_function
+from ioaware.targets.sibling_modules import own_siblings
 from ioaware.targets.signature import Argument, arguments_of, takes_device
 from ioaware.targets.tensor_params import parse_tensor, split_tensors
 
@@ -102,7 +105,7 @@ def load_target(spec: str | Callable[..., Any]) -> Target:
     if isinstance(spec, str):
         if spec in CASES or ":" not in spec:
             return _case(spec)
-        return _function(spec, load_function(spec))
+        return _function(spec, load_function(spec), folder_of(spec))
     module, name = getattr(spec, "__module__", "?"), getattr(spec, "__qualname__", type(spec).__name__)
     return _function(f"{module}:{name}", spec)
 
@@ -114,14 +117,15 @@ def _case(name: str) -> Target:
     return Target(case.name, case.params, case.build)
 
 
-def _function(name: str, function: Callable[..., Any]) -> Target:
+def _function(name: str, function: Callable[..., Any], folder: str = "") -> Target:
+    """Return a function as a target. Its imports when called are from `folder`, if one is given."""
     kinds: list[type] = type.mro(type(function))
     if any("triton.runtime" in kind.__module__ for kind in kinds):
         raise UsageError(
             f"{name} is a Triton kernel", "A target is the host function that allocates its arguments and launches it."
         )
     if inspect.isclass(function) and hasattr(function, "named_parameters"):  # a torch module
-        return _module(name, function)
+        return _module(name, function, folder)
     if not callable(function) or inspect.isclass(function):
         raise UsageError(f"{name} is not a function", "A target is a function that launches Triton kernels.")
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
@@ -141,8 +145,10 @@ def _function(name: str, function: Callable[..., Any]) -> Target:
         if wants_device:
             values["device"] = device
         if tensors:  # made here, so that making them is no work
-            return Work(lambda: function(**values), arguments=tensors)
-        return function(**values)
+            return _work_in(folder, Work(lambda: function(**values), arguments=tensors))
+        with _imports_from(folder):
+            outcome = function(**values)
+        return outcome if (work := work_of(outcome)) is None else _work_in(folder, work)
 
     return Target(name, arguments, call)
 
@@ -169,7 +175,24 @@ def _generated(name: str, function: Callable[..., Any]) -> Target:
     return Target(name, arguments, call)
 
 
-def _module(name: str, kind: Callable[..., Any]) -> Target:
+@contextmanager
+def _imports_from(folder: str) -> Generator[None]:
+    """Let host code import its neighbours, which are in `folder`; of a function without one nothing is known."""
+    with own_siblings(Path(folder)) if folder else nullcontext():
+        yield
+
+
+def _work_in(folder: str, work: Work) -> Work:
+    """Return the work with the neighbours that it imports."""
+
+    def run() -> object:
+        with _imports_from(folder):
+            return work.run()
+
+    return replace(work, run=run) if folder else work
+
+
+def _module(name: str, kind: Callable[..., Any], folder: str = "") -> Target:
     """Return a torch module's forward pass as a target.
 
     Its parameters are those of its constructor and its forward method.
@@ -187,13 +210,13 @@ def _module(name: str, kind: Callable[..., Any]) -> Target:
 
         tensors = _tensors(inputs, params, device)
         options: dict[str, Any] = {"device": device} if wants_device else {}
-        with torch.device(device):
+        with torch.device(device), _imports_from(folder):
             module: Any = kind(**_values(construction, params), **_tensors(construction, params, device), **options)
         floating = [tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()]
         if floating and "dtype" not in made:
             module = module.to(floating[0])
         values = _values(inputs, params) | tensors
-        return Work(lambda: module(**values), arguments=tensors)
+        return _work_in(folder, Work(lambda: module(**values), arguments=tensors))
 
     return Target(name, (*construction, *(argument for argument in inputs if argument.name not in made)), call)
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from ioaware.targets.loading import import_path, load_file
+from ioaware.targets.loading import load_file
+from ioaware.targets.sibling_modules import import_path
 
 pytest.importorskip("yaml")
 SCRIPT = Path(__file__).parents[2] / "scripts" / "run_workflow.py"

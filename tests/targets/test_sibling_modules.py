@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ioaware.targets.loading import load_file
+from ioaware.targets.target import load_target
 
 LAZY = """
 import {module}
@@ -61,3 +62,35 @@ def test_python_and_libraries_are_not_replaced(tmp_path: Path, name: str) -> Non
     (tmp_path / "target.py").write_text(f"import {name} as found\n")
     assert load_file(tmp_path / "target.py").found is before
     assert sys.modules[name] is before
+
+
+WHEN_CALLED = """
+def value():
+    from siblings_when_called import VALUE
+    def work():
+        import siblings_when_called
+        siblings_when_called.CALLS.append(1)
+        return VALUE, siblings_when_called.VALUE, len(siblings_when_called.CALLS)
+    return work
+"""
+
+
+@pytest.mark.parametrize("spec", ["target.py:value", "target_when_called:value"])
+def test_imports_of_a_call_are_from_the_folder_of_its_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str
+) -> None:
+    """Each folder's module is imported once, as in a process of its own."""
+    path = list(sys.path)
+    targets: dict[str, Any] = {}
+    for at in ("one", "two"):
+        (tmp_path / at).mkdir()
+        (tmp_path / at / "siblings_when_called.py").write_text(f"VALUE, CALLS = {at!r}, []\n")
+        for name in ("target.py", "target_when_called.py"):
+            (tmp_path / at / name).write_text(WHEN_CALLED)
+        monkeypatch.chdir(tmp_path / at)
+        targets[at] = load_target(spec)
+        monkeypatch.chdir(tmp_path)
+    for calls, at in ((1, "one"), (1, "two"), (2, "one"), (2, "two")):
+        work = targets[at].build(device="cuda")
+        assert work.run() == (at, at, calls)
+    assert sys.path == path
