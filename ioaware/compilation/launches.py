@@ -13,6 +13,7 @@ import sympy
 import torch
 from sympy import Expr
 
+from ioaware.analysis.formulas.functions import positive_symbols
 from ioaware.symints.guards import Condition
 
 
@@ -151,6 +152,17 @@ def substitute(value: Value, symbols: Mapping[Any, Any]) -> Value:
         return replace(value, shape=shape, strides=strides)  # pyright: ignore[reportArgumentType]
     items = items_of(value)
     return value if items is None else with_items(value, [substitute(item, symbols) for item in items])
+
+
+def launch_at(launch: CapturedLaunch, values: Mapping[str, int]) -> CapturedLaunch:
+    """Return the launch with numbers for its symbols, as Triton compiles it there.
+
+    An argument of 1 is a constant then, and a loop that steps down by it has iterations.
+    """
+    numbers = {symbol: sympy.Integer(value) for name, value in values.items() for symbol in positive_symbols(name)}
+    arguments = {name: substitute(value, numbers) for name, value in launch.arguments.items()}
+    width, height, depth = (cast(Any, size).xreplace(numbers) for size in launch.grid)
+    return replace(launch, arguments=arguments, grid=(width, height, depth))
 
 
 def without_storage_numbers(value: Any) -> Any:

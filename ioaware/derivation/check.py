@@ -25,7 +25,7 @@ from ioaware.analysis.ir.mlir.parser import parse
 from ioaware.analysis.ir.mlir.types import Type
 from ioaware.capture.capture import Capture
 from ioaware.compilation.execution.program_values import Moved
-from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, Value
+from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, Value, launch_at
 from ioaware.compilation.triton_ir import first_ir, integer_at
 from ioaware.derivation.derived_launch import DerivedLaunch
 
@@ -157,7 +157,8 @@ def cross_check(
             continue
         contents = moved.contents if isinstance(moved, Moved) else None
         left = deadline - time.thread_time()
-        right, why = check_launch(events[number], part.moved or part.traffic, values, gpu, contents, left)
+        launch = launch_at(events[number], values) if part.moved else events[number]  # which was executed as compiled there
+        right, why = check_launch(launch, part.moved or part.traffic, values, gpu, contents, left)
         said = {True: CHECKED, False: "WRONG", None: "not checked"}[right]
         note = f"check: {said}{': ' + why if why else ''}"
         exact, notes = right is not False, (note, *part.launch.notes)

@@ -33,6 +33,14 @@ def scaled(x, out, n, B: tl.constexpr):
 
 
 @triton.jit
+def down(x, out, rows, step, B: tl.constexpr):
+    total = tl.zeros([B], tl.int32)
+    for row in range(rows, 0, -step):
+        total += tl.load(x + row * B + tl.arange(0, B))
+    tl.store(out + tl.arange(0, B), total)
+
+
+@triton.jit
 def listed(x, index, out, B: tl.constexpr):
     rows = tl.load(index + tl.arange(0, B))
     tl.store(out + tl.arange(0, B), tl.load(x + rows))
@@ -137,6 +145,18 @@ def test_bytes_at_the_data_of_the_target_are_compared(monkeypatch: pytest.Monkey
     exact, (note,) = notes(pages)
     assert not exact
     assert note.startswith("check: WRONG: read_bytes is ")
+
+
+def summed_down(rows: int = 8, step: int = 1) -> Any:
+    x, out = torch.zeros(rows + 1, 64, dtype=torch.int32, device="cuda"), torch.zeros(64, dtype=torch.int32, device="cuda")
+    return lambda: down[(1,)](x, out, rows, step, B=64)
+
+
+def test_a_launch_executed_at_its_values_is_interpreted_as_compiled_there() -> None:
+    """A step of 1 is a constant in that code, which steps down; a step in a register does not."""
+    exact, (note, *_) = notes(summed_down)
+    assert exact
+    assert note == "check: counted again by plain interpretation"
 
 
 def test_gathered_rows_inside_the_tensor_are_counted() -> None:

@@ -16,7 +16,7 @@ from ioaware.compilation.execution.executed_accesses import ExecutedAccesses
 from ioaware.compilation.execution.integer_arithmetic import Array
 from ioaware.compilation.execution.ir_execution import execute
 from ioaware.compilation.execution.program_values import Moved, Pointer, UndeterminedError
-from ioaware.compilation.launches import CapturedLaunch, TensorValue, Value
+from ioaware.compilation.launches import CapturedLaunch, TensorValue, Value, launch_at
 from ioaware.compilation.triton_ir import first_ir, integer_at
 
 
@@ -46,6 +46,7 @@ def _executed(
     contents: Mapping[str, Array],
     accesses: ExecutedAccesses | None = None,
 ) -> Moved | None:
+    launch = launch_at(launch, values)
     ir = first_ir(launch, values, gpu)
     parameters = [(name, _parameter(name, value, values)) for name, value in ir.parameters]
     try:

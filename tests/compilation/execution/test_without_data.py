@@ -11,6 +11,8 @@ import torch
 import triton
 import triton.language as tl
 
+from ioaware.capture.capture import DEFAULT_GPU, capture
+from ioaware.compilation.execution.without_data import execute_without_data
 from ioaware.derivation.derive import derive
 from ioaware.targets.target import load_target
 
@@ -36,6 +38,17 @@ def strided(x, out, step, BLOCK: tl.constexpr):
     tl.store(out + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.load(x + at, mask=at >= 0))
 
 
+@triton.jit
+def sum_every_third_backwards(x, out, rows, step, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    turn, total = 0, tl.zeros([BLOCK], dtype=tl.float32)
+    for row in range(rows, 0, -step):
+        turn = tl.where(turn == 2, 0, turn + 1)
+        if turn == 0:
+            total += tl.load(x + row * BLOCK + at)
+    tl.store(out + at, total)
+
+
 def summed(rows: int = 10, tiles: int = 3, device: str = "cuda") -> Callable[[], object]:
     x, out = torch.empty(rows, 16 * tiles, device=device), torch.empty(rows, 16, device=device)
     return lambda: sum_rows_persistently[(4,)](x, out, rows, tiles, PROGRAMS=4, BLOCK=16)
@@ -54,6 +67,19 @@ def test_a_counter_that_restarts_has_exact_bytes_at_the_given_sizes() -> None:
     assert derived.requested is not None
     assert (derived.requested.read_bytes, derived.requested.write_bytes) == (4 * 10 * 3 * 16, 4 * 10 * 16)
     assert any(note.startswith("bytes at these sizes, by executing") for note in derived.launches[0].notes)
+
+
+def backwards(rows: int = 10, step: int = 1, device: str = "cuda") -> Callable[[], object]:
+    x, out = torch.empty(rows + 1, 16, device=device), torch.empty(16, device=device)
+    return lambda: sum_every_third_backwards[(1,)](x, out, rows, step, BLOCK=16)
+
+
+def test_a_step_of_one_is_the_constant_that_triton_compiles() -> None:
+    """Compiled code steps down by a constant alone: a step in a register ends such a loop before its first iteration."""
+    (launch,) = (captured := capture(load_target(backwards), {"rows": 10, "step": 1})).launches
+    moved = execute_without_data(launch, captured.values, DEFAULT_GPU)
+    assert moved
+    assert moved.read_bytes == 4 * 3 * 16
 
 
 def test_a_formula_that_ignores_a_wrap_stays_inexact() -> None:
