@@ -7,6 +7,7 @@ Source: CUDA C++ Programming Guide, technical specifications per compute capabil
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from triton.backends.compiler import GPUTarget
@@ -22,12 +23,17 @@ def grid_limits(gpu: GPUTarget) -> tuple[int, ...]:
     return MAX_GRID if gpu.backend == "cuda" else ()
 
 
+def most_shared_bytes(gpu: GPUTarget) -> float:
+    """Return the most bytes of shared memory of a program; infinity where they are not known."""
+    known = SHARED_KIB.get(gpu.arch) if gpu.backend == "cuda" and isinstance(gpu.arch, int) else None
+    return math.inf if known is None else 1024 * known
+
+
 def launch_failure(grid: Sequence[int], shared_bytes: int | None, gpu: GPUTarget) -> str | None:
     """Return why the GPU refuses this launch, or None."""
     for axis, (extent, most) in enumerate(zip(grid, grid_limits(gpu), strict=False)):
         if extent > most:
             return f"CUDA cannot launch it: its grid has {extent:,} programs along {'xyz'[axis]}, and at most {most:,} may be"
-    most_bytes = 1024 * SHARED_KIB.get(gpu.arch, 0) if gpu.backend == "cuda" and isinstance(gpu.arch, int) else 0
-    if shared_bytes and most_bytes and shared_bytes > most_bytes:
+    if shared_bytes and shared_bytes > (most_bytes := most_shared_bytes(gpu)):
         return f"CUDA cannot launch it: a program needs {shared_bytes:,} bytes of shared memory, and has at most {most_bytes:,}"
     return None

@@ -24,8 +24,10 @@ from triton.backends.compiler import GPUTarget
 
 from ioaware import disk_cache
 from ioaware.compilation.compiled_loads import CompiledLoad, compiled_loads
+from ioaware.compilation.launch_limits import most_shared_bytes
 from ioaware.compilation.launches import CapturedLaunch
 from ioaware.compilation.narrow_stores import NarrowStore, narrow_stores
+from ioaware.compilation.shared_allocation import shared_bytes
 from ioaware.compilation.toolchain import toolchain
 from ioaware.compilation.triton_ir import cache_ir_text, compile_errors, compiled, fresh_ir, integer_at, specialise
 from ioaware.compilation.wide_copies import WideCopy, wide_copies
@@ -178,6 +180,8 @@ class _Lowering:
                     texts[name] = str(made)
                 if name == self._source.ext:
                     cache_ir_text(self._source, self._options, self._gpu, str(made))
+                if name == "ttgir" and (needed := shared_bytes(texts[name], self._gpu) or 0) > most_shared_bytes(self._gpu):
+                    return Resources(needed, None, None)  # machine code that is never launched takes minutes
                 if name == "ptx" and (registers := registers_declared(made)):
                     break
             else:

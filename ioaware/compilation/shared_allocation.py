@@ -1,4 +1,4 @@
-"""Find the operations of a TTGIR that need scratch space in shared memory.
+"""Find the shared memory that a TTGIR needs, and its operations with scratch space there.
 
 Triton marks each with `allocation.offset` where it places it. An operation without the mark moves registers only. A fold
 (`tt.reduce`, `tt.scan`) keeps the partial results of its warps there: their bytes are what Triton gives a kernel of that fold
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,28 @@ def _alone(top: list[str], name: str, attributes: str, operands: str, results: s
     ))  # fmt: skip
 
 
-def _allocated(text: str, gpu: GPUTarget) -> str:
+def shared_bytes(text: str, gpu: GPUTarget) -> int | None:
+    """Return the bytes of shared memory that a program of this TTGIR needs, without machine code.
+
+    None where the kernel keeps no tensor there, and where the passes are not there.
+    """
+    if gpu.backend != "cuda" or "ttg.local_alloc" not in text:
+        return None
+    passes = _native.passes
+    try:
+        before = (
+            passes.ttgpuir.add_combine_tensor_select_and_if,
+            passes.ttgpuir.add_allocate_warp_groups,
+            passes.convert.add_scf_to_cf,
+            passes.gluon.add_inliner,
+        )
+        return _total(_allocated(text, gpu, before))
+    except (AttributeError, TypeError, RuntimeError):  # another Triton
+        return None
+
+
+def _allocated(text: str, gpu: GPUTarget, before: Sequence[Callable[[Any], None]] = ()) -> str:
+    """Return the TTGIR after the allocation, which runs after the passes of `before`."""
     from triton.backends.nvidia import compiler
 
     nvidia: Any = compiler
@@ -100,6 +122,8 @@ def _allocated(text: str, gpu: GPUTarget) -> str:
         module = _native.ir.parse_mlir_module(str(path), context)
     module.context = context
     passes = _native.ir.pass_manager(context)
+    for add in before:
+        add(passes)
     ptx: int = nvidia.get_ptx_version_from_options(backend.parse_options({}), gpu.arch)
     _native.nvidia.passes.ttgpuir.add_allocate_shared_memory_nv(passes, gpu.arch, ptx)
     passes.run(module, "allocate_shared_memory")
