@@ -226,6 +226,8 @@ def _known_sectors(result: Derived, write: Lines) -> Iterator[Row]:
 
 def _inexact(result: Derived) -> str:
     """Return where data-dependent numbers are explained, and how to set one."""
+    if not any(launch.origin == "triton" for launch in result.launches):
+        return "see the notes"
     open_ = [name for name in result.unknowns if name not in result.values]
     return "see the notes for what depends on data" + (f"; -p '{open_[0]}=...' gives it a value" if open_ else "")
 

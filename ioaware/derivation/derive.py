@@ -29,6 +29,9 @@ from ioaware.targets.target import Target, compulsory_bytes
 from ioaware.torchcompile.compile_hooks import compiled_code_forgotten
 
 
+NO_KERNEL = "no Triton kernel is launched: the bytes of torch's operators are assumed, and none is exact"
+
+
 def derive(
     target: Target,
     params: Mapping[str, ParamValue],
@@ -181,7 +184,7 @@ def _assemble(
         compulsory=floor,
         flops=_sum_known([launch.flops for launch in launches]),
         exact=bool(launches) and all(launch.exact for launch in launches) and not captured.is_example,
-        notes=(*captured.notes, *floor_notes),
+        notes=(*captured.notes, *floor_notes, *(() if launches else (NO_KERNEL,))),
         conditions=tuple(map(str, given)),
         launches=tuple(part.launch for part in parts),
         environment=software_environment() | {"compiled_for": f"{gpu.backend}:{gpu.arch}"},

@@ -85,14 +85,18 @@ def test_upper_bounds_are_marked(result: Derived) -> None:
     assert "≤" not in shown[0].formula
 
 
-def test_text_marks_upper_bounds(result: Derived) -> None:
+def shown_text(result: Derived) -> str:
     from rich.console import Console
 
     console = Console(width=200)
     with console.capture() as said:
         for part in derived_text(result):
             console.print(part)
-    lines = [line.split() for line in said.get().splitlines()]
+    return said.get()
+
+
+def test_text_marks_upper_bounds(result: Derived) -> None:
+    lines = [line.split() for line in shown_text(result).splitlines()]
     assert ["writes", "132", "B", "<=", "128*ceil(n/32)"] in lines
     assert ["write", "sectors", "416", "B", "<=", "128*ceil(n/32)"] in lines
 
@@ -118,3 +122,15 @@ def test_a_record_of_a_derivation_is_read_back(result: Derived) -> None:
     assert decode(encode(result)).to_dict() == result.to_dict()
     kept = {one.name for one in fields(Derived)} - {one.name for one in fields(Result)}
     assert kept & result.to_dict().keys() == set()
+
+
+def squared_by_torch(n: int = 100) -> Any:
+    x = torch.empty(n, device="cuda")
+    return lambda: x * x
+
+
+def test_a_result_without_a_triton_kernel_says_so() -> None:
+    result = derive(load_target(squared_by_torch), {"n": 100}, eager=True)
+    assert not result.exact
+    assert result.notes[-1].startswith("no Triton kernel is launched")
+    assert "depends on data" not in shown_text(result)
