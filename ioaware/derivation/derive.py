@@ -28,7 +28,6 @@ from ioaware.targets.module_state import module_state_restored
 from ioaware.targets.target import Target, compulsory_bytes
 from ioaware.torchcompile.compile_hooks import compiled_code_forgotten
 
-
 NO_KERNEL = "no Triton kernel is launched: the bytes of torch's operators are assumed, and none is exact"
 
 
