@@ -24,7 +24,10 @@ def grid_limits(gpu: GPUTarget) -> tuple[int, ...]:
 
 
 def most_shared_bytes(gpu: GPUTarget) -> float:
-    """Return the most bytes of shared memory of a program; infinity where they are not known."""
+    """Return the most bytes of shared memory of a program.
+
+    Infinity where they are not known.
+    """
     known = SHARED_KIB.get(gpu.arch) if gpu.backend == "cuda" and isinstance(gpu.arch, int) else None
     return math.inf if known is None else 1024 * known
 

@@ -1,4 +1,6 @@
-"""Find the shared memory that a TTGIR needs, and its operations with scratch space there.
+"""Find the shared memory that a TTGIR needs.
+
+Its operations with scratch space there are found too.
 
 Triton marks each with `allocation.offset` where it places it. An operation without the mark moves registers only. A fold
 (`tt.reduce`, `tt.scan`) keeps the partial results of its warps there: their bytes are what Triton gives a kernel of that fold
@@ -88,9 +90,9 @@ def _alone(top: list[str], name: str, attributes: str, operands: str, results: s
 
 
 def shared_bytes(text: str, gpu: GPUTarget) -> int | None:
-    """Return the bytes of shared memory that a program of this TTGIR needs, without machine code.
+    """Return the bytes of shared memory that a program of this TTGIR needs.
 
-    None where the kernel keeps no tensor there, and where the passes are not there.
+    Machine code is not made for it. None where the kernel keeps no tensor there, and where the passes are not there.
     """
     if gpu.backend != "cuda" or "ttg.local_alloc" not in text:
         return None
@@ -108,7 +110,10 @@ def shared_bytes(text: str, gpu: GPUTarget) -> int | None:
 
 
 def _allocated(text: str, gpu: GPUTarget, before: Sequence[Callable[[Any], None]] = ()) -> str:
-    """Return the TTGIR after the allocation, which runs after the passes of `before`."""
+    """Return the TTGIR after the allocation.
+
+    The passes of `before` run first.
+    """
     from triton.backends.nvidia import compiler
 
     nvidia: Any = compiler

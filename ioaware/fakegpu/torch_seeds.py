@@ -20,11 +20,17 @@ _cuda: Any = torch.cuda
 _plain: Any = torch.default_generator
 _manual_seed: Any = torch.random.manual_seed
 SMALLEST_SEED = 2**38
-"""A drawn seed has 39 bits: as wide an argument as torch's of 53 or 64, and too small for an address."""
+"""The smallest drawn seed, of 39 bits.
+
+It is as wide an argument as torch's of 53 or 64 bits, and too small for an address.
+"""
 
 
 class TorchSeeds:
-    """Seeds of torch's generators; `used` says whether host code has one that it did not set."""
+    """Seeds of torch's generators.
+
+    `used` says whether host code has one that it did not set.
+    """
 
     def __init__(self, seed: int) -> None:
         self.used = False

@@ -56,7 +56,10 @@ def load_callable(spec: str) -> Callable[..., Any]:
 
 
 def folder_of(spec: str) -> str:
-    """Return the folder from which the function that `spec` names imports its neighbours."""
+    """Return the folder from which a target imports its neighbours.
+
+    It is that of its file, and the current one for a module.
+    """
     source = Path(spec.rpartition(":")[0])
     return str(source.resolve().parent if source.suffix == ".py" else Path.cwd())
 

@@ -1,4 +1,4 @@
-"""Let a file that is a target import its own neighbours, when it is loaded and when it is called.
+"""Let a target import its own neighbours, when it is loaded and when called.
 
 Two files may import modules of one name, such as `utils`, from their own folders. Python imports such a name once in a
 process, and the second file would be given the first one's.

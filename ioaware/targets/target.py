@@ -118,7 +118,10 @@ def _case(name: str) -> Target:
 
 
 def _function(name: str, function: Callable[..., Any], folder: str = "") -> Target:
-    """Return a function as a target. Its imports when called are from `folder`, if one is given."""
+    """Return a function as a target.
+
+    Its imports when called are from `folder`, if one is given.
+    """
     kinds: list[type] = type.mro(type(function))
     if any("triton.runtime" in kind.__module__ for kind in kinds):
         raise UsageError(
@@ -177,7 +180,10 @@ def _generated(name: str, function: Callable[..., Any]) -> Target:
 
 @contextmanager
 def _imports_from(folder: str) -> Generator[None]:
-    """Let host code import its neighbours, which are in `folder`; of a function without one nothing is known."""
+    """Let host code import its neighbours, which are in `folder`.
+
+    Nothing changes where there is none.
+    """
     with own_siblings(Path(folder)) if folder else nullcontext():
         yield
 

@@ -107,7 +107,10 @@ def squared_tile(block: int) -> Any:
 
 
 def test_a_launch_that_does_not_fit_makes_no_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would take minutes, and the shared memory is known before: a tile of 512 x 512 float16 is 524,288 bytes."""
+    """It would take minutes, and the shared memory is known before.
+
+    A tile of 512 x 512 float16 is 524,288 bytes.
+    """
 
     def make_llir(*_: Any) -> Any:
         raise ZeroDivisionError

@@ -153,7 +153,10 @@ def summed_down(rows: int = 8, step: int = 1) -> Any:
 
 
 def test_a_launch_executed_at_its_values_is_interpreted_as_compiled_there() -> None:
-    """A step of 1 is a constant in that code, which steps down; a step in a register does not."""
+    """A step of 1 is a constant in that code, which steps down.
+
+    A step in a register does not.
+    """
     exact, (note, *_) = notes(summed_down)
     assert exact
     assert note == "check: counted again by plain interpretation"

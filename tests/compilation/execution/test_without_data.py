@@ -75,7 +75,10 @@ def backwards(rows: int = 10, step: int = 1, device: str = "cuda") -> Callable[[
 
 
 def test_a_step_of_one_is_the_constant_that_triton_compiles() -> None:
-    """Compiled code steps down by a constant alone: a step in a register ends such a loop before its first iteration."""
+    """Compiled code steps down by a constant alone.
+
+    A step in a register ends such a loop before its first iteration.
+    """
     (launch,) = (captured := capture(load_target(backwards), {"rows": 10, "step": 1})).launches
     moved = execute_without_data(launch, captured.values, DEFAULT_GPU)
     assert moved

@@ -1,4 +1,7 @@
-"""Dropout kernels whose seeds are drawn in each call, and kernels that a drawn number decides."""
+"""Dropout kernels whose seeds are drawn in each call.
+
+Beside them are kernels that a drawn number decides.
+"""
 
 from __future__ import annotations
 
