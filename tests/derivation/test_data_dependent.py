@@ -95,3 +95,23 @@ def test_the_formula_holds_with_the_value_of_each_launch() -> None:
 def test_notes_of_every_launch_are_shown() -> None:
     text = "".join(str(part) for part in derived_text(result_of("two_tensors")))
     assert text.count("count in terms of times@") == 2
+
+
+@triton.jit
+def behind_an_address(table, out, n, B: tl.constexpr):
+    ids = tl.load(table).to(tl.pointer_type(tl.int64))
+    lanes = tl.arange(0, B)
+    read = tl.load(ids + lanes, mask=lanes < 7, other=n)
+    tl.store(out + lanes, read, mask=read < n)
+
+
+def through_a_table(n: int = 8) -> torch.Tensor:
+    table, out = (torch.empty(64, dtype=torch.int64, device="cuda") for _ in range(2))
+    behind_an_address[(1,)](table, out, n, 64)
+    return out
+
+
+def test_what_is_read_through_an_address_in_memory_has_a_name() -> None:
+    result = derive(load_target(through_a_table), {"n": 8}, machine_code=False)
+    assert any("memory@test_data_dependent.py:" in note for note in result.launches[0].notes)
+    assert not any(" @test_data_dependent.py:" in note for note in result.launches[0].notes)

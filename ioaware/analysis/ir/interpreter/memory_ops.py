@@ -71,8 +71,8 @@ def _from_memory(
         found = [*offsets, *(t.condition for t in targets), *(number for number in numbers if number is not None)]
         if sum(len(arg.key) for arg in found) <= LONGEST_ARGUMENTS:
             args, source = found, f"{kind.element} {' '.join(arguments)}"
-    base = arguments[0].lstrip("%").partition("@")[0] if arguments else "memory"
-    name = f"{base}@{short(walk.where(operation))}"
+    base = arguments[0].lstrip("%").partition("@")[0] if arguments else ""
+    name = f"{base or 'memory'}@{short(walk.where(operation))}"  # an address that is computed has no name
     if kind.is_pointer:
         return Value(kind, None, (Target(name, ZERO),))
     return Value(kind, poly(Unknown(name, FROM_MEMORY, args, kind.element == "i1", source)))
