@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from triton.backends.compiler import GPUTarget
 
+from ioaware.capture.host_errors import needs_data, user_error
 from ioaware.capture.host_run import HostRun
 from ioaware.capture.host_runner import HostRunner
 from ioaware.capture.launch_agreement import NOWHERE, agree
@@ -147,10 +148,10 @@ def _run_as_written(runner: HostRunner) -> HostRun:
     Raises `UsageError`.
     """
     plain = runner.run(SymbolicParams({}))
-    if plain.error is not None and runner.needs_data(plain.error):
+    if plain.error is not None and needs_data(runner.name, plain.error):
         plain = runner.plain_run_with_data()
     if plain.error is not None:
-        raise runner.user_error(plain.error)
+        raise user_error(runner.name, plain.error)
     if not any(isinstance(event, CapturedLaunch) or runner.eager for event in plain.events):
         raise NoKernelError(
             f"{runner.name} launched no Triton kernel",

@@ -5,22 +5,19 @@ It runs with fake tensors and symbolic integers.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from collections.abc import Callable, Generator, Hashable, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import CodeType
 from typing import Any
 
-import torch
 from triton.backends.compiler import GPUTarget
 
 from ioaware.capture.data_reads.read_values import PROBES, DataReads
-from ioaware.capture.data_reads.replay import NUMPY_REFUSED, recording, replaying
+from ioaware.capture.data_reads.replay import recording, replaying
 from ioaware.capture.data_reads.storage_marks import RandomMarks, StorageMarks
 from ioaware.capture.executions import Executions
 from ioaware.capture.fake_tensors import (
     CudaFakeTensorMode,
-    DropGenerators,
     EmptyRandomTensors,
     copies,
     failures_unlogged,
@@ -28,12 +25,14 @@ from ioaware.capture.fake_tensors import (
     symbolic_widths,
 )
 from ioaware.capture.fingerprint import fingerprint
+from ioaware.capture.host_environment import host_environment
+from ioaware.capture.host_errors import failure, raised, user_error, where
 from ioaware.capture.host_run import HostRun, launches_of
 from ioaware.capture.host_state import HostState
 from ioaware.capture.index_data import IndexData
 from ioaware.capture.interceptor import STORAGE_SPACING, Interceptor
 from ioaware.capture.launch_agreement import NOWHERE, agree
-from ioaware.capture.printed_tensors import NO_COPIES, PRINTS, seeded_printed_tensors
+from ioaware.capture.printed_tensors import NO_COPIES, PRINTS
 from ioaware.capture.real_types import real_types
 from ioaware.capture.second_call import MORE_LATER, compares_second_calls, only_later
 from ioaware.capture.symbolic_builtins import symbolic_builtins
@@ -49,34 +48,18 @@ from ioaware.compilation.launches import (
     without_addresses,
 )
 from ioaware.display.work_deadline import step
-from ioaware.errors import IoawareError, UsageError
 from ioaware.fakegpu.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.cuda_stand_in import StandIn
 from ioaware.fakegpu.custom_ops import CudaImplementations
-from ioaware.fakegpu.fake_cuda import cuda_on_cpu
 from ioaware.fakegpu.host_caller import is_library
-from ioaware.fakegpu.host_clock import seeded_host_clock
-from ioaware.fakegpu.host_process import seeded_host_process
-from ioaware.fakegpu.host_random import seeded_host_random
 from ioaware.fakegpu.host_tensors import HostTensors
-from ioaware.fakegpu.torch_seeds import seeded_torch_seeds
-from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.symints.host_line import ReadsDataError
 from ioaware.symints.symbols import Symbols, cheap_simplify
 from ioaware.symints.without_dynamo import without_torch_compile
-from ioaware.targets.loading import failing_line, what_raised
 from ioaware.targets.other_threads import starts_noted
 from ioaware.targets.set_order import executed_code, lines_in_set_order, set_order_notes
 from ioaware.targets.target import Target, work_of
 from ioaware.targets.tensor_params import is_placeholder
-from ioaware.torchcompile.compile_hooks import torch_compile_on_fake_gpu
-
-_random: Any = torch.random
-SYMBOLIC_NUMBERS = ("SymFloat", "SymInt", "SymBool")
-
-
-DATA_DEPENDENT = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode")
-"""Exceptions with which torch refuses to read a fake tensor."""
 
 
 class HostRunner:
@@ -272,7 +255,7 @@ class HostRunner:
                 run.notes += order
                 run.may_differ = True
         except (Exception, SystemExit) as error:
-            run.error = error if isinstance(error, Exception) else self._raised(error)
+            run.error = error if isinstance(error, Exception) else raised(self.name, error)
         finally:
             self._state.restore()
         return run
@@ -319,34 +302,8 @@ class HostRunner:
         finally:
             del run.events[first:]
 
-    @contextmanager
-    def _environment(self) -> Generator[Callable[[], str]]:
-        """Give host code a fake GPU, and restore the state afterwards.
-
-        Its prints go to stderr, and the random state is restored. The value says what differs from run to run and was used.
-        """
-        with (
-            redirect_stdout(sys.stderr),
-            _random.fork_rng(devices=[]),
-            seeded_host_random(self._seed) as host_random,
-            seeded_host_clock(self._seed) as clock,
-            seeded_host_process(self._seed) as process,
-            seeded_printed_tensors(self._seed) as printed,
-            cuda_on_cpu(self.host_tensors, self._stand_in),
-            torch_settings_restored(),
-        ):
-            _random.manual_seed(self._seed)
-            with (
-                seeded_torch_seeds(self._seed) as torch_seeds,
-                DropGenerators(),
-                torch_compile_on_fake_gpu(self._stand_in, eager=self.eager),
-            ):
-                yield lambda: " and ".join(
-                    ("draws random numbers",) * (host_random.used or torch_seeds.used or self._reads.random)
-                    + ("reads the clock",) * clock.used
-                    + ("uses hash(), id() or the number of its process",) * process.used
-                    + (PRINTS,) * printed.used
-                )
+    def _environment(self) -> AbstractContextManager[Callable[[], str]]:
+        return host_environment(self._seed, self.host_tensors, self._stand_in, self._reads, eager=self.eager)
 
     def parameters_to_pin(self, symbolic: SymbolicParams, error: Exception) -> dict[str, str]:
         """Return the parameter without which the run gets further than `error`.
@@ -356,9 +313,9 @@ class HostRunner:
         message = str(error)
         for name in sorted(symbolic.values, key=lambda name: name not in message):
             without = self.run(symbolic.without(name))
-            if without.error is None or _signature(without.error) != _signature(error):
-                return {name: f"the host function needs a plain integer{_where(error)}"}
-        reason = f"the host function cannot run on symbols: {type(error).__name__}{_where(error)}"
+            if without.error is None or failure(without.error) != failure(error):
+                return {name: f"the host function needs a plain integer{where(error)}"}
+        reason = f"the host function cannot run on symbols: {type(error).__name__}{where(error)}"
         return dict.fromkeys(symbolic.values, reason)
 
     def plain_run_with_data(self) -> HostRun:
@@ -367,11 +324,11 @@ class HostRunner:
             self.read_data()
         except AssertionError as error:  # the run before this one, which has no data, met none
             raise ReadsDataError(
-                f"the host function compares what a kernel computed{_where(error)}, and a derivation runs no kernel",
+                f"the host function compares what a kernel computed{where(error)}, and a derivation runs no kernel",
                 "Leave the comparison out, or trace the function.",
             ) from error
         except (Exception, SystemExit) as error:
-            raise self.user_error(error if isinstance(error, Exception) else self._raised(error)) from error
+            raise user_error(self.name, error if isinstance(error, Exception) else raised(self.name, error)) from error
         run = self.run(SymbolicParams({}))
         if run.error is None and self._reads.kernel_floats:
             self._probe_kernel_floats(run)
@@ -401,37 +358,6 @@ class HostRunner:
                 )
         self._reads.probe = PROBES[0]
 
-    def needs_data(self, error: Exception) -> bool:
-        """Return whether a run failed because data are missing.
-
-        It read a tensor, or Python needed a plain number.
-        """
-        if isinstance(self.user_error(error), ReadsDataError):
-            return True
-        return any(name in str(error) for name in (*SYMBOLIC_NUMBERS, NUMPY_REFUSED))
-
-    def user_error(self, error: Exception) -> IoawareError:
-        """Return an exception of the user's function as one sentence with its line.
-
-        The exception is its cause, whose traceback `-v` shows.
-        """
-        for cause in _causes(error):
-            if isinstance(cause, IoawareError):
-                return cause
-        if any(type(cause).__name__ in DATA_DEPENDENT for cause in _causes(error)):
-            reads = ReadsDataError(
-                f"the host function reads a tensor's data{_where(error)}, and a derivation has no data",
-                "Trace it, or give what it reads as a parameter.",
-            )
-            reads.__cause__ = error
-            return reads
-        return self._raised(error)
-
-    def _raised(self, error: BaseException) -> UsageError:
-        raised = UsageError(what_raised(self.name, error), "The function must run by itself first.")
-        raised.__cause__ = error
-        return raised
-
 
 def _operator_of(run: HostRun) -> Callable[..., CapturedOperator]:
     """Return what makes an event of an operator's bytes, as formulas of a run."""
@@ -443,20 +369,3 @@ def _operator_of(run: HostRun) -> Callable[..., CapturedOperator]:
         return CapturedOperator(name, *moved, run.symbols.expression(products[0]), products[1])
 
     return operator
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, and those from which it was raised."""
-    cause: BaseException | None = error
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__
-
-
-def _signature(error: Exception) -> tuple[type, str, str | None]:
-    return type(error), str(error), failing_line(error)
-
-
-def _where(error: Exception) -> str:
-    line = failing_line(error)
-    return f" at {line}" if line else ""
