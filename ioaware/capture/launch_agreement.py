@@ -14,7 +14,7 @@ import sympy
 from sympy import Expr
 from triton.backends.compiler import GPUTarget
 
-from ioaware.compilation.access_arguments import accesses_depend_on
+from ioaware.compilation.access_arguments import same_accesses
 from ioaware.compilation.launches import (
     CapturedLaunch,
     CapturedOperator,
@@ -63,12 +63,9 @@ def _same_arguments(one: CapturedLaunch, other: CapturedLaunch, values: Mapping[
     at = _at(values)
     differ = [name for name, value in one.arguments.items() if not _same_value(value, other.arguments[name], at)]
     fixed = set(constexprs(one.kernel))
-    return all(
-        name not in fixed
-        and all(_is_integer(launch.arguments[name]) for launch in (one, other))
-        and not any(accesses_depend_on(launch, name, values, gpu) for launch in (one, other))
-        for name in differ
-    )
+    if any(name in fixed or not _is_integer(one.arguments[name]) or not _is_integer(other.arguments[name]) for name in differ):
+        return False
+    return not differ or same_accesses(one, {name: other.arguments[name] for name in differ}, values, gpu)
 
 
 def _same_value(one: Any, other: Any, at: Callable[[Expr], Expr]) -> bool:
@@ -105,7 +102,7 @@ def _at(values: Mapping[str, int]) -> Callable[[Expr], Expr]:
 
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, (Expr, Integral)) and not isinstance(value, bool)
+    return isinstance(value, (Expr, Integral)) and type(value) is not bool
 
 
 def _close(one: Any, other: Any) -> bool:

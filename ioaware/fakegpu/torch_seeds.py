@@ -18,7 +18,7 @@ from ioaware.fakegpu.host_caller import replaced_names
 _torch_random: Any = torch.random
 _cuda: Any = torch.cuda
 _plain: Any = torch.default_generator
-_manual_seed: Any = torch.random.manual_seed
+_manual_seed: Any = _torch_random.manual_seed
 SMALLEST_SEED = 2**38
 """The smallest drawn seed, of 39 bits.
 
@@ -72,7 +72,7 @@ def seeded_torch_seeds(seed: int) -> Generator[TorchSeeds]:
     Enter it where the GPU is a fake one.
     """
     seeds = TorchSeeds(seed)
-    names = {
+    names: dict[Any, Any] = {
         _torch_random.seed: lambda: seeds.seed(),
         _torch_random.manual_seed: lambda seed: seeds.seed_all(seed),  # pyright: ignore[reportUnknownLambdaType]
         _torch_random.initial_seed: lambda: seeds.initial("cpu"),
@@ -96,9 +96,13 @@ def _generator(seeds: TorchSeeds) -> torch.Generator:
     class HostGenerator(torch.Generator):
         """The CPU's default generator, with the seeds of this run."""
 
-        seed = staticmethod(seeds.seed)
-        manual_seed = staticmethod(seeds.seed_all)
         get_state, set_state = _plain.get_state, _plain.set_state
+
+        def seed(self) -> int:
+            return seeds.seed()
+
+        def manual_seed(self, seed: int) -> torch.Generator:
+            return seeds.seed_all(seed)
 
         def initial_seed(self) -> int:
             return seeds.initial("cpu")

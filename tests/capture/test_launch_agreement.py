@@ -39,8 +39,10 @@ def test_a_seed_that_host_code_sets_is_exact() -> None:
     assert result.requested.read_bytes == 4 * (42 + 7 + 42)
 
 
-def test_a_drawn_branch_is_not_exact() -> None:
-    assert not derived(dropouts.dropout_of_a_random_half).exact
+@pytest.mark.parametrize("function", [dropouts.dropout_of_a_random_half, dropouts.twice_if_wide])
+def test_a_drawn_branch_is_not_exact(function: Any) -> None:
+    """Also one on the type of a seed, which is as wide as its value needs."""
+    assert not derived(function).exact
 
 
 @pytest.mark.slow

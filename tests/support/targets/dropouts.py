@@ -27,6 +27,14 @@ def first_kernel(x, y, n, first, BLOCK: tl.constexpr):
     tl.store(y + at, tl.load(x + at, mask=at < first), mask=at < n)
 
 
+@triton.jit
+def twice_if_wide_kernel(x, y, n, seed, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if seed.dtype == tl.int64:
+        tl.store(y + at, tl.rand(seed, at), mask=at < n)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * tl.rand(seed, at), mask=at < n)
+
+
 def _dropped(n: Any, seed: Any) -> Any:
     x = torch.empty(n, device="cuda")
     y = torch.empty_like(x)
@@ -41,6 +49,10 @@ def _first(n: Any, first: Any) -> Any:
     return y
 
 
+def _of_two_widths() -> int:
+    return random.randint(2**31 - 2**30, 2**31 + 2**30)
+
+
 SEEDS = {
     "torch.randint": lambda: torch.randint(0, 2**31, (1,)).item(),
     "after other numbers": lambda: torch.rand(3) is None or torch.randint(0, 2**31, (1,)).tolist()[0],
@@ -51,6 +63,7 @@ SEEDS = {
     "state of the GPU's generator": lambda: torch.cuda.default_generators[0].get_state().view(torch.int64)[0].item(),
     "Generator.seed": lambda: torch.Generator(device="cuda").seed(),
     "random": lambda: random.randint(0, 2**31 - 1),
+    "of two widths": _of_two_widths,
     "numpy": lambda: np.random.randint(0, 2**31),
     "default_rng": lambda: int(np.random.default_rng().integers(0, 2**40)),
 }
@@ -72,3 +85,10 @@ def seeded_first(n: int = 1000) -> Any:
 
 def dropout_of_a_random_half(n: int = 1000) -> Any:
     return _dropped(n if random.random() < 0.5 else n // 2, 3)
+
+
+def twice_if_wide(n: int = 1000) -> Any:
+    x = torch.empty(n, device="cuda")
+    y = torch.empty_like(x)
+    twice_if_wide_kernel[(triton.cdiv(n, 256),)](x, y, n, _of_two_widths(), BLOCK=256)
+    return y
