@@ -102,7 +102,7 @@ def _at(values: Mapping[str, int]) -> Callable[[Expr], Expr]:
 
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, (Expr, Integral)) and type(value) is not bool
+    return not isinstance(value, bool) and isinstance(value, (Expr, Integral))
 
 
 def _close(one: Any, other: Any) -> bool:
