@@ -1,4 +1,4 @@
-"""Measure the mutation score of ioaware/gate with mutmut.
+"""Measure the mutation score of ioaware/gate, or of other files, with mutmut.
 
 It uses a random sample of mutants with a fixed seed.
 
@@ -66,7 +66,7 @@ def mutmut(folder: Path, *arguments: str, check: bool = True) -> None:
 def exit_codes(folder: Path) -> dict[str, int | None]:
     """Return the exit code of each mutant; None for one that has not run."""
     found: dict[str, int | None] = {}
-    for path in sorted((folder / "mutants" / "ioaware" / "gate").rglob("*.meta")):
+    for path in sorted((folder / "mutants" / "ioaware").rglob("*.meta")):
         found |= json.loads(path.read_text())["exit_code_by_key"]
     return found
 
