@@ -21,12 +21,6 @@ DeriveWith = Callable[[Mapping[str, Any]], "Derived"]
 
 For example `{"kernel:BLOCK": 64}`.
 """
-MOST_CONFIGURATIONS = 16
-"""Most configurations whose bytes a new snapshot holds.
-
-Of more it says `most_bytes=None`. They count once where they differ in warps and stages alone. An author who writes
-`most_bytes=0` and accepts has those of more.
-"""
 MOST_COMBINATIONS = 64
 """Most combinations of configurations of several kernels that are derived."""
 COMPILE_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
@@ -67,34 +61,6 @@ def _parts(chosen: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Any]]:
 
 def _constants(configuration: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple((name, value) for name, value in configuration.items() if name not in COMPILE_OPTIONS)
-
-
-def most_bytes(derived: Derived, derive_with: DeriveWith, chosen: Mapping[str, Any] = {}) -> int | None:
-    """Return the most bytes that any configurations request, at the first point.
-
-    Each autotuned kernel takes the one that moves most. None where the bytes of one are unknown. Those that the autotuner
-    prunes or that do not compile are left out.
-    """
-    base = _requested(derived)
-    if base is None:
-        return None
-    most: dict[str, int] = {}
-    for kernel, moved in _moved(configurations_of(derived, chosen), derive_with):
-        if moved is None:
-            return None
-        most[kernel] = max(most.get(kernel, base), moved)
-    return base + sum(moved - base for moved in most.values())
-
-
-def _moved(configurations: list[dict[str, Any]], derive_with: DeriveWith) -> Iterator[tuple[str, int | None]]:
-    """Yield the bytes with each configuration of each kernel, the others as they are."""
-    for chosen in configurations:
-        if found := _derived_with(derive_with, chosen):
-            yield next(iter(chosen), ":").partition(":")[0], _requested(found)
-
-
-def _requested(derived: Derived) -> int | None:
-    return derived.requested.total_bytes if derived.requested and derived.exact else None
 
 
 def _derived_with(derive_with: DeriveWith, chosen: Mapping[str, Any]) -> Derived | None:
@@ -140,8 +106,12 @@ def _limit(derived: Derived) -> int:
 
 
 def _named(judgement: Judgement, values: Mapping[str, Any]) -> Judgement:
-    text = ", ".join(f"{name.rpartition(':')[2]}={value}" for name, value in values.items())
-    return Judgement(judgement.budget, judgement.verdict, f"{judgement.reason}, with {text}")
+    return Judgement(judgement.budget, judgement.verdict, f"{judgement.reason}, with {named(values)}")
+
+
+def named(values: Mapping[str, Any]) -> str:
+    """Return the values of a configuration as text, without the names of kernels."""
+    return ", ".join(f"{name.rpartition(':')[2]}={value}" for name, value in values.items())
 
 
 def _worse(one: Judgement, other: Judgement) -> Judgement:

@@ -18,6 +18,7 @@ from ioaware.gate.row import Header, joined_hash
 
 if TYPE_CHECKING:
     from ioaware.derivation.derived import Derived
+    from ioaware.gate.configuration_bytes import AllConfigurations
 
 
 UNKNOWN = "unknown"
@@ -29,8 +30,9 @@ class Recorded:
     """A derivation as a snapshot has it.
 
     `texts` are the formulas, `values` the bytes of each at each point, `where` the conditions under which the formulas
-    hold. `choices` counts the configurations of autotuned kernels that may move other bytes. `other_sectors` are the bytes of
-    sectors at the points after the first, whose are a fact.
+    hold. `choices` counts the configurations of autotuned kernels that may move other bytes, and `configurations` is the
+    fingerprint of what all of them move. `unknown` names one whose bytes are unknown. `other_sectors` are the bytes of sectors
+    at the points after the first, whose are a fact.
     """
 
     texts: Mapping[str, str]
@@ -40,6 +42,13 @@ class Recorded:
     where: tuple[str, ...] = ()
     choices: int = 0
     other_sectors: tuple[int | None, ...] = ()
+    configurations: str = ""
+    unknown: str = ""
+
+    def with_configurations(self, found: AllConfigurations) -> Recorded:
+        """Return the record with what all configurations move."""
+        facts = {**self.facts, "most_bytes": found.most_bytes}
+        return replace(self, facts=facts, configurations=found.fingerprint, unknown=found.unknown)
 
 
 def recorded(derived: Derived) -> Recorded:

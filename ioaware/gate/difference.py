@@ -6,7 +6,7 @@ The rows are bytes by their formulas, sectors, and the resources of its kernels.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ioaware.gate.formulas.formula_names import admission, read_pair
@@ -98,7 +98,7 @@ def _verdict(old: Row, new: Row, entries: tuple[Entry, ...], *, cross_toolchain:
     if old.header.toolchain != new.header.toolchain and not (cross_toolchain and verdict is Verdict.SAME):
         equal = "; nothing that is gated differs" if verdict is Verdict.SAME else ""
         return Verdict.INCOMPARABLE, f"the toolchain moved: {_moved(old, new)}{equal}"
-    of_kernels = worst(entry.verdict for entry in gated if entry.name not in (*OPERATORS, MOST_BYTES))
+    of_kernels = worst(entry.verdict for entry in gated if entry.name in (*FIELDS, *RESOURCES.values()))
     if old.header == new.header and of_kernels is not Verdict.SAME:
         return Verdict.INCOMPARABLE, "the same IR, arguments and grids: ioaware derives them differently now"
     if verdict.passes and (narrower := _narrower(old, new)):
@@ -134,8 +134,9 @@ def _entries(old: Row, new: Row) -> Iterator[Entry]:
         else:
             verdict, reason = _of_numbers(before, after, more_is_worse=True)
             yield Entry(kind, before, after, verdict, reason, gated=kind == "atomics" or (before, after) != (None, None))
-    if old.configurations != 0 or new.configurations != 0:
+    if old.by_configuration != {} or new.by_configuration != {}:
         yield _of_configurations(old, new)
+        yield from _of_each_configuration(old, new)
     for name in RESOURCES:
         if name in MORE_IS_WORSE:
             verdict, reason = _of_numbers(old.resources[name], new.resources[name], more_is_worse=MORE_IS_WORSE[name])
@@ -148,15 +149,33 @@ def _entries(old: Row, new: Row) -> Iterator[Entry]:
 
 def _of_configurations(old: Row, new: Row) -> Entry:
     """Return the line of the most bytes of any configuration of an autotuner."""
-    before, after = old.most_bytes, new.most_bytes
+    before, after = old.range_of_bytes, new.range_of_bytes
     if before is None or after is None:
         row = old if before is None else new
-        if row.configurations:
-            reason = f"not known for all {row.configurations} configurations: choose one with --config"
-        else:
-            reason = "a saved derivation holds one configuration of its autotuner: compare the targets themselves"
-        return Entry(MOST_BYTES, before, after, Verdict.UNSURE, reason)
-    return Entry(MOST_BYTES, before, after, *_of_numbers(before, after, more_is_worse=True))
+        reason = "a saved derivation holds one configuration of its autotuner: compare the targets themselves"
+        if row.by_configuration is not None:
+            reason = "not known for all configurations: choose one with --config"
+        return Entry(MOST_BYTES, before and before[1], after and after[1], Verdict.UNSURE, reason)
+    verdict, reason = _of_numbers(before[1], after[1], more_is_worse=True)
+    return Entry(MOST_BYTES, before[1], after[1], verdict, reason)
+
+
+def _of_each_configuration(old: Row, new: Row) -> Iterator[Entry]:
+    """Yield what differs with one configuration.
+
+    One that the old side lacks is UNSURE where another of the old side moves less: an autotuner may leave that for it.
+    """
+    before, after = old.by_configuration or {}, new.by_configuration or {}
+    for name in after:
+        if name in before:
+            entries = _entries(before[name], after[name])
+            changed = (one for one in entries if one.gated and one.verdict is not Verdict.SAME)
+            yield from (replace(one, name=f"{one.name}, {name}") for one in changed)
+            continue
+        fewest, moved = old.range_of_bytes, after[name].total_bytes
+        if fewest and (moved is None or moved > fewest[0]):
+            reason = f"a new configuration, and one of the old side moves {fewest[0]:,} B"
+            yield Entry(f"bytes, {name}", None, moved, Verdict.UNSURE, reason)
 
 
 def compare_texts(

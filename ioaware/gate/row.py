@@ -9,7 +9,7 @@ thing. Everything in the document is checked: a number that is missing or of ano
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from ioaware.errors import DataError
@@ -72,18 +72,20 @@ class Row:
     header: Header
     conditions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    configurations: int | None = 0
-    """Configurations of its autotuned kernels that may move other bytes.
+    by_configuration: Mapping[str, Row] | None = field(default_factory=dict[str, "Row"])
+    """The target with each configuration of its autotuned kernels that may move other bytes, by its name.
 
     None where only the derived one is known.
     """
-    most_of_configurations: int | None = None
-    """The most bytes of any of them."""
 
     @property
-    def most_bytes(self) -> int | None:
-        """Return the most bytes that any configuration of an autotuner requests."""
-        return self.total_bytes if self.configurations == 0 else self.most_of_configurations
+    def range_of_bytes(self) -> tuple[int, int] | None:
+        """Return the fewest and the most bytes that any configuration requests; None where some are unknown."""
+        if self.by_configuration is None:
+            return None
+        each = [one.total_bytes if one.exact else None for one in (self, *self.by_configuration.values())]
+        known = [one for one in each if one is not None]
+        return (min(known), max(known)) if len(known) == len(each) else None
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -145,19 +147,18 @@ def _row(document: object) -> Row:
         ),
         conditions=tuple(map(_text, data.get("conditions", ()))),
         notes=tuple(map(_text, data.get("notes", ()))),
-        configurations=_configurations(data, launches),
-        most_of_configurations=None if data.get("most_bytes") is None else _required(data, "most_bytes"),
+        by_configuration=_by_configuration(data, launches),
     )
 
 
-def _configurations(data: Mapping[str, Any], launches: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return how many configurations there are.
+def _by_configuration(data: Mapping[str, Any], launches: Sequence[Mapping[str, Any]]) -> dict[str, Row] | None:
+    """Return the rows of each configuration.
 
     A saved derivation holds only the one of each launch.
     """
-    if "configurations" in data:
-        return _required(data, "configurations")
-    return None if any(launch.get("configuration") for launch in launches) else 0
+    if "by_configuration" in data:
+        return {name: replace(_row(one), by_configuration={}) for name, one in _table(data["by_configuration"]).items()}
+    return None if any(launch.get("configuration") for launch in launches) else {}
 
 
 def joined_hash(hashes: Sequence[str]) -> str:

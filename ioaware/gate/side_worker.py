@@ -52,7 +52,7 @@ def _derive(question: dict[str, Any]) -> dict[str, Any]:
     from ioaware.compilation.triton_ir import find_gpu
     from ioaware.derivation.data_dependent import split_unknowns
     from ioaware.derivation.derive import derive
-    from ioaware.gate.configurations import MOST_COMBINATIONS, configurations_of, most_bytes
+    from ioaware.gate.configuration_bytes import each_configuration
     from ioaware.targets.signature import infer_value
     from ioaware.targets.target import load_target
 
@@ -63,13 +63,9 @@ def _derive(question: dict[str, Any]) -> dict[str, Any]:
         params = loaded.resolve(named, typed=True)
         deriving = partial(derive, loaded, params, gpu=find_gpu(question["gpu"]), data=data)
         derived = deriving(autotune=chosen)
-        others = configurations_of(derived, chosen)
-        document = derived.to_dict() | {"configurations": len(others)}
-        if 0 < len(others) <= MOST_COMBINATIONS:
-            document["most_bytes"] = most_bytes(
-                derived, lambda values: deriving(autotune={**chosen, **values}, machine_code=False), chosen
-            )
-        return document
+        each = each_configuration(derived, lambda one: deriving(autotune={**chosen, **one}, machine_code=False), chosen)
+        others = {name: other.to_dict() for _, name, _, other in each if other}
+        return derived.to_dict() | {"by_configuration": others}
 
 
 def _moved_paths(paths: Sequence[str], tree: str, copy: str) -> Iterator[str]:

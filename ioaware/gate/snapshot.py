@@ -37,6 +37,7 @@ OPERATORS = ("torch_reads", "torch_writes")
 KINDS = ("reads", "writes", "atomics", *OPERATORS)
 AND = " and "
 HEADER = re.compile(r"triton ([^,\s]{1,40}), ((?:cuda|hip):[A-Za-z0-9]{1,20}), ir ([0-9a-z]{4,64})")
+CONFIGURATIONS = re.compile(r"[0-9]{1,6}, [0-9a-f]{12}")
 POINT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([0-9]{1,18})")
 REMEDY = "Let pytest write it: --traffic=accept."
 
@@ -47,13 +48,14 @@ class Snapshot:
 
     texts: Mapping[str, str]
     values: tuple[tuple[Point, tuple[int, ...]], ...] = ()
-    facts: Mapping[str, int | None] = field(default_factory=dict[str, "int | None"])
-    """Facts of the kernels; None for `most_bytes` that its author does not hold."""
+    facts: Mapping[str, int] = field(default_factory=dict[str, int])
     other_sectors: tuple[int, ...] = ()
     """Bytes of sectors at the points after the first."""
     header: Header | None = None
     where: tuple[str, ...] | None = None
     """The conditions of the formulas; None where a person has not written any."""
+    configurations: str = ""
+    """The fingerprint of what all configurations of autotuned kernels move."""
     budgets: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
@@ -66,6 +68,11 @@ class Snapshot:
         """Return whether a fact or a budget holds what only machine code tells."""
         return "max_spills" in self.budgets or any(name in self.facts for name in MACHINE_CODE)
 
+    @property
+    def holds_configurations(self) -> bool:
+        """Return whether it holds what other configurations than the first move."""
+        return "most_bytes" in self.facts or bool(self.configurations)
+
 
 def snapshot_of(**given: Any) -> Snapshot:
     """Return a snapshot of its arguments.
@@ -77,12 +84,12 @@ def snapshot_of(**given: Any) -> Snapshot:
     facts = {name: given.pop(name) for name in FACTS if name in given}
     sectors = _split_sectors(facts)
     for name, value in facts.items():
-        if (type(value) is not int or value < 0) and (name, value) != ("most_bytes", None):
+        if type(value) is not int or value < 0:
             raise UsageError(f"{name} of a snapshot is a whole number, not {value!r}", REMEDY)
     if not given:
         return Snapshot({}, facts=facts, budgets=budgets)
     texts = {kind: given.pop(kind) for kind in KINDS if kind in given}
-    at, made_with, where = (given.pop(name, None) for name in ("at", "made_with", "where"))
+    at, made_with, where, tuned = (given.pop(name, None) for name in ("at", "made_with", "where", "configurations"))
     if given:
         raise UsageError(f"a snapshot has no argument {', '.join(sorted(given))}", REMEDY)
     for kind in ("reads", "writes"):
@@ -94,7 +101,9 @@ def snapshot_of(**given: Any) -> Snapshot:
     header, values = _header(made_with), _values(at, len(texts))
     if sectors and len(sectors) != len(values) - 1:
         raise UsageError(f"the snapshot has {len(sectors) + 1} numbers of sectors and {len(values)} points", REMEDY)
-    return Snapshot(texts, values, facts, sectors, header, _conditions(where, header), budgets)
+    if tuned is not None and not (isinstance(tuned, str) and CONFIGURATIONS.fullmatch(tuned)):
+        raise UsageError(f"{tuned!r} is no fingerprint of configurations", REMEDY)
+    return Snapshot(texts, values, facts, sectors, header, _conditions(where, header), tuned or "", budgets)
 
 
 def _split_sectors(facts: dict[str, Any]) -> tuple[int, ...]:
@@ -183,7 +192,8 @@ def judge_snapshot(
     if snapshot.missing:
         changed = _changed(_facts(snapshot, now))
         verdict = worst(one for one, _ in changed) if changed else Verdict.INCOMPARABLE
-        return Judgement(verdict, "; ".join(["the snapshot is missing", *(reason for _, reason in changed)]))
+        unknown = [f"the bytes of {now.unknown} are not exact"] if now.unknown else []
+        return Judgement(verdict, "; ".join(["the snapshot is missing", *(reason for _, reason in changed), *unknown]))
     names = {name for point, _ in now.values for name in point} | {str(name) for name in derived.symbols or ()}
     admits = admission_of(derived)
     constants = constants_of(derived)
@@ -255,8 +265,7 @@ def _judged(
     if narrower := _narrower(snapshot, now):
         reason = "; ".join([*([] if equal_bytes else [reason]), f"the formulas now hold only where {narrower}"])
         verdict = worst([verdict, Verdict.UNSURE])
-    if snapshot.header and now.choices > 1 and "most_bytes" not in snapshot.facts:
-        tuned = f"the formulas are those of one of {now.choices} configurations, and the snapshot has no most_bytes of all"
+    if tuned := _of_configurations(snapshot, now):
         reason = "; ".join([*([] if verdict is Verdict.SAME else [reason]), tuned])
         verdict = worst([verdict, Verdict.UNSURE])
     if changed:
@@ -282,12 +291,27 @@ def _narrower(snapshot: Snapshot, now: Recorded) -> str:
     return AND.join(one for one in _split(now.where) if one not in snapshot.where)
 
 
+def _of_configurations(snapshot: Snapshot, now: Recorded) -> str:
+    """Return what the snapshot does not hold of the configurations of autotuned kernels.
+
+    One that a person wrote may hold the most bytes of all alone.
+    """
+    if now.unknown:
+        return f"the bytes of {now.unknown} are not exact"
+    if now.choices and "most_bytes" not in snapshot.facts:
+        return f"the formulas are those of one of {now.choices} configurations, and the snapshot has no most_bytes of all"
+    held = snapshot.configurations
+    if held == now.configurations or not (held or snapshot.header):
+        return ""
+    return f"other configurations, or other bytes or sectors in some: {held or 'not held'} -> {now.configurations or 'none'}"
+
+
 def _split(conditions: tuple[str, ...]) -> list[str]:
     return AND.join(conditions).split(AND) if conditions else []
 
 
 def _facts(snapshot: Snapshot, now: Recorded) -> list[tuple[Verdict, str]]:
-    return [judge_fact(name, old, now.facts[name]) for name, old in snapshot.facts.items() if old is not None]
+    return [judge_fact(name, old, now.facts[name]) for name, old in snapshot.facts.items()]
 
 
 def _other_sectors(snapshot: Snapshot, derived: Derived, derive_at: DeriveAt) -> Iterator[tuple[Verdict, str]]:

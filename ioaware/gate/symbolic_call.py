@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -86,8 +87,8 @@ def derive_call(
 ) -> Derived:
     """Derive `function(*args, **kwargs)`, whose symbolic tensors have these sizes.
 
-    `autotune` selects configurations of autotuned kernels. Warnings of torch and Triton are not those of the suite in which
-    the gate runs. Raises `UsageError` as `derive` does.
+    `autotune` selects configurations of autotuned kernels. What host code does at a second call is seen without it alone.
+    Warnings of torch and Triton are not those of the suite in which the gate runs. Raises `UsageError` as `derive` does.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -108,7 +109,7 @@ def derive_call(
 
         name = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"
         target = Target(name, tuple(Argument(one, "int", value) for one, value in params.items()), call)
-        with deferred_full_gc(), second_calls_compared():
+        with deferred_full_gc(), nullcontext() if autotune else second_calls_compared():
             return derive(target, params, gpu=find_gpu(gpu), machine_code=machine_code, autotune=autotune)
 
 

@@ -12,7 +12,6 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ioaware.errors import UsageError
 from ioaware.gate.budgets import NAMES, Judgement, check_budgets
 from ioaware.gate.ci.outcome import MISSING, WRITTEN, Outcome
-from ioaware.gate.configurations import MOST_CONFIGURATIONS, judge_all, most_bytes
+from ioaware.gate.configurations import judge_all
 from ioaware.gate.kernel_facts import ALWAYS, FACTS
 from ioaware.gate.repository.gate_config import DEFAULT_GPU
 from ioaware.gate.snapshot import AND, Snapshot, snapshot_of
@@ -30,6 +29,7 @@ from ioaware.gate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     from ioaware.derivation.derived import Derived
+    from ioaware.gate.configuration_bytes import AllConfigurations
     from ioaware.gate.derived_snapshot import Recorded
 
 Mode = Literal["create", "accept"] | None
@@ -58,9 +58,11 @@ class Gated:
         """Derive the call again with machine code, for facts that only it tells."""
         self.derived = self._derive({}, machine_code=True)
 
-    def most_bytes(self) -> int | None:
-        """Return the most bytes that any configuration of an autotuner requests."""
-        return most_bytes(self.derived, lambda chosen: self._derive({}, machine_code=False, autotune=chosen))
+    def all_configurations(self) -> AllConfigurations:
+        """Return the bytes with every configuration of an autotuner."""
+        from ioaware.gate.configuration_bytes import all_configurations
+
+        return all_configurations(self.derived, lambda chosen, at: self._derive(at, machine_code=False, autotune=chosen))
 
     def judge(self, budgets: Mapping[str, Any]) -> list[Judgement]:
         """Return the verdict on each budget, with every configuration of an autotuner."""
@@ -226,16 +228,15 @@ class Traffic:
         if snapshot.budgets:
             self._hold(gated, snapshot.budgets)
         now = recorded(derived)
-        wanted = snapshot.facts.get("most_bytes", 0 if self._mode and 1 < now.choices <= MOST_CONFIGURATIONS else None)
-        if wanted is not None:
-            now = replace(now, facts={**now.facts, "most_bytes": gated.most_bytes()})
+        if derived.exact and (snapshot.holds_configurations or (self._mode and now.choices)):
+            now = now.with_configurations(gated.all_configurations())
         found = judge_snapshot(snapshot, now, derived, gated.derive_at, cross_toolchain=self._cross_toolchain)
         if found.verdict is Verdict.SAME:
             gated.outcome.judge(Verdict.SAME, found.reason)
             return
         mode = "create" if snapshot.missing and found.verdict is Verdict.INCOMPARABLE else "accept"
         known = all(now.facts[name] is not None for name in snapshot.facts if name not in ALWAYS)
-        if self._mode in ("accept", mode) and derived.exact and known and expected.place:
+        if self._mode in ("accept", mode) and derived.exact and known and not now.unknown and expected.place:
             self._write(expected.place, with_other_constants(now, derived, gated.derive_at), snapshot.facts)
             gated.outcome.judge(WRITTEN, f"{self._mode}: the snapshot is written if the test passes")
             return
@@ -328,8 +329,8 @@ def snapshot_arguments(now: Recorded, facts: Collection[str]) -> list[tuple[str,
         value = now.facts[name]
         if value is not None and (name in facts or (name in ALWAYS and value)):
             arguments.append((name, _sectors(now, value) if name == "sector_bytes" else f"{value:_}"))
-        elif name == "most_bytes" and now.choices > 1:
-            arguments.append((name, "None"))
+    if now.configurations:
+        arguments.append(("configurations", _quoted(now.configurations)))
     arguments.append(("made_with", _quoted(str(now.header))))
     return arguments
 

@@ -1,4 +1,4 @@
-"""Every configuration of autotuned kernels: the most bytes, and budgets of each."""
+"""Every configuration of autotuned kernels: which there are, and budgets of each."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 import sympy
 
-from ioaware.errors import UsageError
 from ioaware.fakegpu.autotuning import NoConfigurationError
 from ioaware.gate import configurations
 from ioaware.gate.budgets import Work
-from ioaware.gate.configurations import combinations_of, configurations_of, judge_all, most_bytes
+from ioaware.gate.configurations import combinations_of, configurations_of, judge_all
 from ioaware.gate.verdict import Verdict
 from ioaware.result import Traffic
 
@@ -30,42 +29,6 @@ def moving(read_bytes: int | None, *, exact: bool = True) -> Any:
 def test_configurations_that_may_move_other_bytes() -> None:
     others = [{"one:BLOCK": 1}, {"one:BLOCK": 2}, {"two:STEP": 1}, {"two:STEP": 2}, {"two:STEP": 3}]
     assert configurations_of(moving(100)) == others
-
-
-def test_each_kernel_takes_the_configuration_that_moves_most() -> None:
-    """Bytes of the other kernels count once.
-
-    A configuration that does not run is left out.
-    """
-    moved = {"one:BLOCK1": 100, "one:BLOCK2": 130, "two:STEP1": 100, "two:STEP2": 90, "two:STEP3": None}
-
-    def derive_with(chosen: Any) -> Any:
-        ((name, value),) = chosen.items()
-        if (found := moved[f"{name}{value}"]) is None:
-            raise NoConfigurationError("none", "none")
-        return moving(found)
-
-    assert most_bytes(moving(100), derive_with) == 130
-    moved["two:STEP2"] = 107
-    assert most_bytes(moving(100), derive_with) == 137
-    moved |= dict.fromkeys(("two:STEP1", "two:STEP2"), 80)
-    assert most_bytes(moving(100), derive_with) == 130  # not below that of the formulas
-    moved |= {"one:BLOCK1": 140, "one:BLOCK2": 130}
-    assert most_bytes(moving(100), derive_with) == 140  # an earlier one may be the largest
-
-
-def test_bytes_of_a_configuration_that_are_unknown() -> None:
-    assert most_bytes(moving(100), lambda _: moving(90, exact=False)) is None
-    assert most_bytes(moving(100, exact=False), lambda _: moving(90)) is None
-    assert most_bytes(moving(None), lambda _: moving(90)) is None
-
-
-def test_an_error_of_a_configuration_is_not_left_out() -> None:
-    def derive_with(_: Any) -> Any:
-        raise UsageError("not understood", "none")
-
-    with pytest.raises(UsageError, match="not understood"):
-        most_bytes(moving(100), derive_with)
 
 
 def test_chosen_values_leave_other_configurations_out() -> None:

@@ -57,24 +57,32 @@ def test_equal_rows_of_two_toolchains_pass_where_that_is_asked_for() -> None:
     assert difference(row(), changed_row("12*n", 12_000, triton="3.9.0"), cross_toolchain=True).verdict is Verdict.INCOMPARABLE
 
 
-def tuned(configurations: int | None, most: int | None = None, **launch: Any) -> Row:
-    """Return a row of an autotuned kernel; None for a saved derivation."""
+def tuned(*reads: int | None, **launch: Any) -> Row:
+    """Return a row of an autotuned kernel whose configurations read so many bytes for each n.
+
+    Without any it is a saved derivation. None stands for one whose bytes are not exact.
+    """
     made = document(configuration={"BLOCK": 64}, **launch)
-    known = {} if configurations is None else {"configurations": configurations}
-    return row_of(made | known | ({} if most is None else {"most_bytes": most}), "row")
+    each = [document(f"{one or 8}*n", (one or 8) * 1000, configuration={}) | {"exact": one is not None} for one in reads]
+    known = {"by_configuration": {f"k with BLOCK={place}": one for place, one in enumerate(each)}} if reads else {}
+    return row_of(made | known, "row")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "verdict"),
     [
-        (tuned(0), tuned(0), Verdict.SAME),
-        (tuned(2, 12_000), tuned(3, 12_000), Verdict.SAME),
-        (tuned(2, 12_000), tuned(2, 12_001), Verdict.WORSE),  # the same first configuration, so the same IR
-        (row(), tuned(2, 12_001), Verdict.WORSE),
-        (tuned(2, 12_001), row(), Verdict.BETTER),
-        (tuned(2, 12_000), tuned(99), Verdict.UNSURE),
-        (tuned(None), tuned(None), Verdict.UNSURE),
-        (tuned(None), tuned(2, 12_000), Verdict.UNSURE),
+        (tuned(8, 9), tuned(8, 9), Verdict.SAME),
+        (tuned(8, 9), tuned(8, 9, 8), Verdict.SAME),  # a new configuration, and none moves less
+        (tuned(8, 9), tuned(8, 9, 9), Verdict.UNSURE),  # the autotuner may leave the first for it
+        (tuned(8, 9), tuned(8), Verdict.BETTER),
+        (tuned(8, 12), tuned(8, 13), Verdict.WORSE),  # the same first configuration, so the same IR
+        (tuned(8, 10, 12), tuned(8, 11, 12), Verdict.WORSE),  # not the one that moves most
+        (tuned(8, 11, 12), tuned(8, 10, 12), Verdict.BETTER),
+        (row(), tuned(8, 13), Verdict.WORSE),
+        (tuned(8, 13), row(), Verdict.BETTER),
+        (tuned(8, 12), tuned(8, None), Verdict.UNSURE),
+        (tuned(), tuned(), Verdict.UNSURE),
+        (tuned(), tuned(8, 12), Verdict.UNSURE),
     ],
 )
 def test_all_configurations_of_an_autotuner_are_compared(old: Row, new: Row, verdict: Verdict) -> None:
@@ -82,9 +90,16 @@ def test_all_configurations_of_an_autotuner_are_compared(old: Row, new: Row, ver
 
 
 def test_why_configurations_are_not_compared() -> None:
-    assert difference(tuned(2, 1), tuned(99)).reason.endswith("not known for all 99 configurations: choose one with --config")
+    assert difference(tuned(8, 9), tuned(None)).reason.endswith("not known for all configurations: choose one with --config")
     saved = "most bytes: a saved derivation holds one configuration of its autotuner: compare the targets themselves"
-    assert difference(tuned(None), tuned(2, 1)).reason == saved
+    assert difference(tuned(), tuned(8, 9)).reason == saved
+    found = difference(tuned(8, 10, 12), tuned(8, 11, 12))
+    assert found.reason == "reads, k with BLOCK=1: +1,000 at n=1000"
+    assert [entry.name for entry in found.rows if entry.verdict is Verdict.WORSE] == [
+        "reads, k with BLOCK=1", "read_sectors, k with BLOCK=1",
+    ]  # fmt: skip
+    new = difference(tuned(8, 9), tuned(8, 9, 9)).reason
+    assert new == "bytes, k with BLOCK=2: a new configuration, and one of the old side moves 12,000 B"
 
 
 def row_without_spills() -> Row:

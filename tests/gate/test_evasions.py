@@ -202,10 +202,29 @@ def test_another_configuration_of_the_autotuner_that_moves_more(gated: Repositor
     ran = gated.pytest()
     assert (ran.code, "WORSE" in ran.output) == (1, True)
     assert "most bytes of any autotuned configuration at the first point: 50,331,648 -> 67,108,864" in ran.output
-    gated.change(gated.test, "most_bytes=50_331_648,", 'most_bytes=None, max_bytes="6*rows*cols",')
+    gated.change(gated.test, "most_bytes=50_331_648,", 'most_bytes=67_108_864, max_bytes="6*rows*cols",')
     ran = gated.pytest()
     assert (ran.code, "is not within max_bytes" in ran.output) == (1, True)
     assert "at rows=4096, cols=2048: 16,777,216 B too many, with BLOCK=2048, MORE=1" in ran.output
+
+
+@pytest.mark.slow
+def test_a_configuration_that_moves_more_below_the_most(gated: Repository) -> None:  # noqa: F811
+    """Neither the first, whose formulas are held, nor the one that moves most."""
+    third = TUNED.replace("0})]", '0}), triton.Config({"BLOCK": 64, "MORE": 2})]')
+    gated.change(gated.kernel, "@triton.jit\ndef", third)
+    gated.change(gated.kernel, "BLOCK: tl.constexpr)", "BLOCK: tl.constexpr, MORE: tl.constexpr)")
+    gated.change(gated.kernel, ", BLOCK=1024)", ")")
+    store = "        tl.store(out"
+    more = "        for _ in range(MORE):\n            value += tl.load(out + row * cols + col, col < cols)\n"
+    gated.change(gated.kernel, store, more + store)
+    assert gated.pytest("--traffic=accept").code == 0
+    assert 'configurations="3, ' in gated.test.read_text()
+    assert gated.pytest().code == 0
+    gated.change(gated.kernel, '2048, "MORE": 0', '2048, "MORE": 1')
+    ran = gated.pytest()
+    assert (ran.code, "UNSURE" in ran.output) == (1, True)
+    assert "other configurations, or other bytes or sectors in some: 3, " in ran.output
 
 
 def test_a_branch_on_the_address_of_a_tensor(gated: Repository) -> None:  # noqa: F811

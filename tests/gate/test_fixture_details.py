@@ -126,7 +126,7 @@ def test_a_budget_that_is_exceeded_says_which_and_why() -> None:
 def test_points_without_a_value_are_left_out_of_a_snapshot() -> None:
     now: Any = SimpleNamespace(
         texts={"reads": "n"}, values=(({"n": 4}, (16, 8)), ({"n": 5}, (None, 8)), ({}, (16, 8))),
-        facts=dict.fromkeys(FACTS), header="made", where=("n <= 9", "n >= 2"), choices=0,
+        facts=dict.fromkeys(FACTS), header="made", where=("n <= 9", "n >= 2"), configurations="",
     )  # fmt: skip
     assert snapshot_arguments(now, ()) == [
         ("reads", '"n"'), ("at", '{\n    "n=4": (16, 8),\n}'), ("where", '"n <= 9 and n >= 2"'), ("made_with", '"made"'),
@@ -143,7 +143,7 @@ def test_sectors_are_those_of_each_point_that_is_written(
     facts = {**dict.fromkeys(FACTS), "sector_bytes": 64}
     values = (({"n": 4}, (16,)), ({"n": 5}, (second,)))
     now: Any = SimpleNamespace(
-        texts={"reads": "n"}, values=values, facts=facts, header="made", where=(), choices=0, other_sectors=others
+        texts={"reads": "n"}, values=values, facts=facts, header="made", where=(), configurations="", other_sectors=others
     )
     assert dict(snapshot_arguments(now, ()))["sector_bytes"] == written
 
@@ -151,15 +151,15 @@ def test_sectors_are_those_of_each_point_that_is_written(
 @pytest.mark.parametrize(("loads", "names", "written"), [(2, (), ["2"]), (0, (), []), (0, ("tma_loads",), ["0"])])
 def test_tma_loads_are_recorded_where_there_are_some(loads: int, names: tuple[str, ...], written: list[str]) -> None:
     facts = {**dict.fromkeys(FACTS, 8), "sector_bytes": None, "most_bytes": None, "tma_loads": loads}
-    now: Any = SimpleNamespace(texts={"reads": "n"}, values=(), facts=facts, header="made", where=(), choices=0)
+    now: Any = SimpleNamespace(texts={"reads": "n"}, values=(), facts=facts, header="made", where=(), configurations="")
     assert [value for name, value in snapshot_arguments(now, names) if name in FACTS] == written
 
 
-@pytest.mark.parametrize(("most", "choices", "written"), [(8, 2, ["8"]), (None, 17, ["None"]), (None, 0, [])])
-def test_bytes_of_all_configurations_or_that_they_are_not_held(most: int | None, choices: int, written: list[str]) -> None:
+@pytest.mark.parametrize(("most", "found", "written"), [(8, "2, 0123456789ab", ["8", '"2, 0123456789ab"']), (None, "", [])])
+def test_bytes_of_all_configurations(most: int | None, found: str, written: list[str]) -> None:
     facts = {**dict.fromkeys(FACTS), "most_bytes": most}
-    now: Any = SimpleNamespace(texts={"reads": "n"}, values=(), facts=facts, header="made", where=(), choices=choices)
-    assert [value for name, value in snapshot_arguments(now, ()) if name in FACTS] == written
+    now: Any = SimpleNamespace(texts={"reads": "n"}, values=(), facts=facts, header="made", where=(), configurations=found)
+    assert [value for name, value in snapshot_arguments(now, ()) if name in ("most_bytes", "configurations")] == written
 
 
 def test_bytes_that_are_not_exact_give_the_note_of_their_launch() -> None:

@@ -18,6 +18,7 @@ import pytest
 import ioaware
 from ioaware.errors import DataError, IoawareError, MachineError, UsageError
 from ioaware.gate import side_worker, sides
+from ioaware.gate.row import row_of
 from ioaware.gate.sides import REMEDY, Request, rows_of_sides
 from ioaware.gate.verdict import BaselineError
 from tests.support.gate_rows import document
@@ -230,9 +231,10 @@ def test_the_worker_derives_each_configuration(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     question = {**QUESTION, "target": "tuned_kernel.py:f", "params": {}, "gpu": "cuda:80", "config": {}}
     found = side_worker._derive(question)
-    assert (found["configurations"], found["most_bytes"]) == (2, 256)
-    found = side_worker._derive({**question, "config": {"LOAD": "0"}})
-    assert (found["configurations"], found.get("most_bytes")) == (0, None)
+    each = {name: row_of(one, name).total_bytes for name, one in found["by_configuration"].items()}
+    assert each == {"k with LOAD=0": 128, "k with LOAD=1": 256}
+    assert row_of(found, "f").range_of_bytes == (128, 256)
+    assert side_worker._derive({**question, "config": {"LOAD": "0"}})["by_configuration"] == {}
 
 
 def test_code_of_the_working_tree_is_refused(
