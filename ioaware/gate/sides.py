@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,8 @@ from ioaware.gate.verdict import BaselineError
 
 LARGEST_DOCUMENT = 64 * 2**20
 TIMEOUT_S = 3600.0
+SAVED = (".json", ".db", ".sqlite")
+"""Ends of files with rows."""
 REMEDY = "A side is a target, REVISION:file.py:function, or a file that `ioaware derive --json -o` wrote."
 
 
@@ -46,25 +47,33 @@ class Request:
 
 
 def rows_of_sides(sides: Sequence[str], request: Request) -> list[list[Row]]:
-    """Return the rows of each side, derived at the same time.
+    """Return the rows of each side. Targets are derived at the same time.
 
-    Raises an `IoawareError` for a side that has none.
+    Raises an `IoawareError` for a side that has none, and for parameters where no side is a target.
     """
+    saved = {side: _saved_rows(side) for side in sides if side.endswith(SAVED)}  # in one thread: msgspec's types need it
+    if saved.keys() == set(sides) and (request.params or request.config):
+        name, value = next(iter({**request.params, **request.config}.items()))
+        raise UsageError(f"{name}={value} changes nothing: both sides are saved", "Leave it out, or name a target.")
     with ThreadPoolExecutor(max_workers=2) as threads:
-        return list(threads.map(partial(_rows, request=request), sides))
+        return list(threads.map(lambda side: saved[side] if side in saved else _derived_rows(side, request), sides))
 
 
-def _rows(side: str, request: Request) -> list[Row]:
-    if side.endswith(".json"):
-        return [read_row(Path(side))]
-    if side.endswith((".db", ".sqlite")):
-        return _stored_rows(Path(side))
+def _saved_rows(side: str) -> list[Row]:
+    return [read_row(Path(side))] if side.endswith(".json") else _stored_rows(Path(side))
+
+
+def _derived_rows(side: str, request: Request) -> list[Row]:
     revision, spec = _revision_of(side)
     if revision is None:
         return [_derived(side, request, Path.cwd(), None)]
     with tempfile.TemporaryDirectory(prefix="ioaware-") as folder:
         top, here = _unpack(revision, Path(folder))
-        return [_derived(spec, request, here, (str(top), folder))]
+        try:
+            return [_derived(spec, request, here, (str(top), folder))]
+        except IoawareError as error:
+            error.what = f"{revision}: {error.what}"
+            raise
 
 
 def read_row(path: Path) -> Row:
@@ -108,14 +117,15 @@ def _revision_of(side: str) -> tuple[str | None, str]:
     return (revision, spec) if spec.count(":") == 1 and spec.partition(":")[0].endswith(".py") else (None, side)
 
 
-def _git(*arguments: str) -> bytes:
+def _git(*arguments: str, quiet: str = "failed") -> bytes:
+    """Run git; `quiet` says what failed where git does not."""
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, check=False, timeout=300)  # noqa: S603, S607
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineError("git cannot be run, and a revision needs it", "Install git, or name two files.") from error
     if done.returncode:
         message = done.stderr.decode(errors="replace").strip().splitlines()
-        raise UsageError(f"git {arguments[0]}: {message[-1] if message else 'failed'}", REMEDY)
+        raise UsageError(f"git {arguments[0]}: {message[-1] if message else quiet}", REMEDY)
     return done.stdout
 
 
@@ -124,7 +134,10 @@ def _unpack(revision: str, folder: Path) -> tuple[Path, Path]:
 
     The result is the top of the working tree, and the unpacked counterpart of this directory.
     """
-    commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}").decode().strip()
+    found = _git(
+        "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", quiet=f"no revision {revision}"
+    )
+    commit = found.decode().strip()
     top = Path(_git("rev-parse", "--show-toplevel").decode().rstrip("\n"))
     packed = folder.with_name(f"{folder.name}.tar")
     try:

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -40,6 +41,12 @@ class Worker:
     def __call__(self, command: list[str], **options: Any) -> Any:
         self.command, self.options = command, options
         return self.done
+
+
+def plain_or(worker: Worker) -> Any:
+    """Run git, and the worker for anything else."""
+    plain = subprocess.run
+    return lambda command, **options: (plain if command[0] == "git" else worker)(command, **options)
 
 
 def answer(row: Any) -> bytes:
@@ -133,7 +140,7 @@ def test_a_revision_is_unpacked_and_taken_away(tree: Path, monkeypatch: pytest.M
         return "row"
 
     monkeypatch.setattr(sides, "_derived", derived)
-    assert sides._rows("HEAD:k.py:f", REQUEST) == ["row"]
+    assert sides._derived_rows("HEAD:k.py:f", REQUEST) == ["row"]
     ((spec, request, text, below, top, copy),) = seen
     assert (spec, request, text, below, top) == ("k.py:f", REQUEST, "old", Path("inner"), tree)
     assert (copy.name.startswith("ioaware-"), copy.exists()) == (True, False)
@@ -141,20 +148,43 @@ def test_a_revision_is_unpacked_and_taken_away(tree: Path, monkeypatch: pytest.M
 
 def test_a_revision_that_cannot_be_unpacked(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError) as raised:
-        sides._rows("nowhere:k.py:f", REQUEST)
-    assert (raised.value.what, raised.value.remedy) == ("git rev-parse: failed", REMEDY)
+        sides._derived_rows("nowhere:k.py:f", REQUEST)
+    assert (raised.value.what, raised.value.remedy) == ("git rev-parse: no revision nowhere", REMEDY)
     (tree / "new").mkdir()
     monkeypatch.chdir(tree / "new")
     with pytest.raises(UsageError) as raised:
-        sides._rows("HEAD:k.py:f", REQUEST)
+        sides._derived_rows("HEAD:k.py:f", REQUEST)
     assert (raised.value.what, raised.value.remedy) == ("HEAD has no directory new", REMEDY)
     monkeypatch.chdir(tree.parent)
     with pytest.raises(UsageError, match="git rev-parse"):
-        sides._rows("HEAD:k.py:f", REQUEST)
+        sides._derived_rows("HEAD:k.py:f", REQUEST)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(MachineError) as missing:
         sides._git("status")
     assert str(missing.value) == "git cannot be run, and a revision needs it\n  Install git, or name two files."
+
+
+@pytest.mark.usefixtures("tree")
+def test_an_error_at_a_revision_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sides.subprocess, "run", plain_or(Worker(2, b'{"error": ["there is no x", "Name y.", 2]}')))
+    with pytest.raises(IoawareError) as raised:
+        sides._derived_rows("HEAD:k.py:f", REQUEST)
+    assert str(raised.value) == "HEAD: there is no x\n  Name y."
+
+
+def test_saved_sides_are_read_in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads that build msgspec's types of one class end the process."""
+    read: list[tuple[str, int]] = []
+    monkeypatch.setattr(sides, "_saved_rows", lambda side: read.append((side, threading.get_ident())) or [side])  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(sides, "_derived_rows", lambda side, _: [side])  # pyright: ignore[reportUnknownLambdaType]
+    nothing = Request({}, "cuda:90", {})
+    assert rows_of_sides(["a.db", "b.json"], nothing) == [["a.db"], ["b.json"]]
+    assert read == [("a.db", threading.get_ident()), ("b.json", threading.get_ident())]
+    assert rows_of_sides(["a.db", "k.py:f"], REQUEST) == [["a.db"], ["k.py:f"]]
+    for request, name in ((REQUEST, "n=4"), (Request({}, "cuda:90", {"BLOCK": "64"}), "BLOCK=64")):
+        with pytest.raises(UsageError) as raised:
+            rows_of_sides(["a.db", "b.sqlite"], request)
+        assert str(raised.value) == f"{name} changes nothing: both sides are saved\n  Leave it out, or name a target."
 
 
 def test_the_last_line_of_git_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
