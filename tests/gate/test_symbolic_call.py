@@ -5,11 +5,14 @@ Sizes are checked, and warnings stay inside.
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ioaware.errors import UsageError
+from ioaware.gate.derived_snapshot import recorded
 from ioaware.gate.symbolic_call import DEFAULT_SIZES, Sizes, SymbolicSize, SymbolicTensor, derive_call
 
 
@@ -44,6 +47,50 @@ def test_arguments_of_every_kind() -> None:
     assert derived.launches[0].registers is None
     assert derived.environment
     assert derived.environment["compiled_for"] == "cuda:90"
+
+
+STRIDED = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def strided_kernel(x, out, row_stride, col_stride, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    for start in range(0, cols, BLOCK):
+        col = start + tl.arange(0, BLOCK)
+        value = tl.load(x + row * row_stride + col * col_stride, col < cols)
+        tl.store(out + row * cols + col, value, col < cols)
+
+def copy(x):
+    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    strided_kernel[(x.shape[0],)](x, out, x.stride(0), x.stride(1), x.shape[1], BLOCK=64)
+
+def copy_of_contiguous(x):
+    copy(x if x.is_contiguous() else x.contiguous())
+"""
+
+
+@pytest.mark.slow
+def test_views_are_strided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same formula of bytes, other sectors; a branch of host code for strided inputs runs."""
+    (tmp_path / "strided_copies.py").write_text(STRIDED)
+    monkeypatch.syspath_prepend(tmp_path)
+    module: Any = importlib.import_module("strided_copies")
+    x, n = SymbolicTensor(("rows", "cols"), "float16"), SymbolicSize("n")
+
+    def found(call: Any, *arguments: Any, **sizes: int) -> Any:
+        return recorded(
+            derive_call(call, (x, *arguments), {}, {"rows": 64, "cols": 64, **sizes}, gpu="cuda:90", machine_code=False)
+        )
+
+    contiguous = found(module.copy)
+    transposed = found(lambda x: module.copy(x.t()))
+    sliced = found(lambda x, n: module.copy(x[:, :n]), n, n=32)
+    copied = found(lambda x: module.copy_of_contiguous(x.t()))
+    assert contiguous.texts == transposed.texts == {"reads": "2*cols*rows", "writes": "2*cols*rows"}
+    sectors = [one.facts["sector_bytes"] for one in (contiguous, transposed, sliced)]
+    assert sectors == [2 * 8192, 8192 + 16 * 8192, 8192]
+    assert (sliced.texts["reads"], sliced.where) == ("2*n*rows", ("n <= cols",))
+    assert copied.texts == {**contiguous.texts, "torch_reads": "2*cols*rows", "torch_writes": "2*cols*rows"}
 
 
 def test_sizes() -> None:
