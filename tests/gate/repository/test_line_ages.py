@@ -52,6 +52,29 @@ def test_what_git_does_not_know(file: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert line_ages.line_ages([(file, 1)]) == {}
 
 
+def test_texts_that_git_does_not_decode(tmp_path: Path) -> None:
+    """Neither a name with a number nor a byte that is no UTF-8 moves a line."""
+    subprocess.run([*GIT, "init", "-q"], cwd=tmp_path, check=True)
+    (tmp_path / "k.py").write_bytes(b"a\n\xff\n")
+    for arguments in (("add", "k.py"), ("commit", "-qm", "one two 3", "--author=a 5 <a@example.org>")):
+        environment = {"GIT_COMMITTER_DATE": "1600000000 +0000", "PATH": "/usr/bin:/bin"}
+        subprocess.run([*GIT, *arguments], cwd=tmp_path, env=environment, check=True)
+    path = str(tmp_path / "k.py")
+    assert line_ages.line_ages([(path, 1), (path, 2)]) == {(path, 1): 1_600_000_000, (path, 2): 1_600_000_000}
+
+
+def test_git_has_a_time_limit(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+
+    def late(command: list[str], **options: Any) -> None:
+        given.update(options)
+        raise subprocess.TimeoutExpired(command, 1)
+
+    monkeypatch.setattr(line_ages.subprocess, "run", late)
+    assert line_ages.line_ages([(file, 1)]) == {}
+    assert given["timeout"] == line_ages.TIMEOUT_S
+
+
 def test_the_line_that_was_written_last_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """An older line may move as many bytes as a newer one does more."""
     lines: list[Any] = [(SimpleNamespace(path="k.py"), SimpleNamespace(number=at), []) for at in (1, 2, 3)]

@@ -342,13 +342,16 @@ def test_a_call_whose_backward_pass_works_is_better(monkeypatch: pytest.MonkeyPa
     """It launches kernels that the call alone does not."""
 
     def tried(loaded: str, root: object, gpu: object, guess: dict[str, Any]) -> dict[str, Any]:
+        assert loaded in ("forward", "both")
         if loaded != "forward" and guess["name"] == "fails":
             raise UsageError("no gradient")
         return {"reads": "4*n", "writes": "0", "kernels": ["k"] if loaded == "forward" else ["k", "k2"]}
 
     monkeypatch.setattr(call_trial, "_tried", tried)
-    monkeypatch.setattr("ioaware.targets.target.load_target", lambda target: "forward" if isinstance(target, str) else "both")
+    monkeypatch.setattr("ioaware.targets.target.load_target", lambda target: kinds[target])
     monkeypatch.setattr("ioaware.targets.loading.load_function", lambda target: len)
+    monkeypatch.setattr("ioaware.targets.with_backward.with_backward", lambda function: (function, "backward"))
+    kinds = {"a.py:f": "forward", (len, "backward"): "both"}
     guesses = [{"name": name, "params": {}, "sizes": {"n": 4}} for name in ("fails", "works", "not tried")]
     best = call_trial.try_calls("a.py:f", Path("/r"), "cuda:80", guesses, backward=True)
     assert (best["guess"], best["backward"], best["kernels"]) == (1, True, ["k", "k2"])
@@ -370,6 +373,16 @@ def test_nothing_is_passed_as_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert f"{call.__module__}:{call.__qualname__}" == "a/b.py:f"
     call(x=3)
     assert given == {"x": 3, "mode": None}
+    monkeypatch.setattr(call_trial, "_tried", lambda loaded, *_: loaded("x") or {"reads": "n", "writes": "", "kernels": []})
+    monkeypatch.setattr(
+        "ioaware.targets.target.load_target", lambda target: lambda x: None if target == "a.py:f" else target(x=x)
+    )
+    monkeypatch.setattr("ioaware.targets.loading.load_function", lambda target: function)
+    guess = {"params": {"x": "float16[n]", "mode": None}, "sizes": {"n": 64}, "small": {"n": 16}}
+    given.clear()
+    assert call_trial.try_calls("a.py:f", Path("/r"), "cuda:80", [guess])["guess"] == 0
+    assert given == {"x": "x", "mode": None}
+    monkeypatch.undo()
     trials = Trials(monkeypatch)
     trials.tried({"params": {"x": "float16[n]", "mode": None}, "sizes": {"n": 64}, "small": {"n": 16}})
     assert trials.log[0] == ("trace", {"x": "float16[n]", "n": "16"})
