@@ -96,12 +96,12 @@ def import_place(root: Path, path: str) -> tuple[str, str]:
     """Return the directory to import a file from, and its module's name there.
 
     The directory is below the root. A file without a module's name has an empty one.
-    A file in a package is imported from the directory above the package, one in `src` from there, any other from the root.
+    A file in a package is imported from the directory above the outermost package, one in `src` from there, any other from the
+    root. Directories inside a package need no `__init__.py`.
     """
     file = root / path
-    package = file.parent
-    while (package / "__init__.py").exists() and package != root:
-        package = package.parent
+    below = [parent for parent in file.parents if root in parent.parents]
+    package = next((one.parent for one in reversed(below) if (one / "__init__.py").exists()), file.parent)
     parts = Path(path).with_suffix("").parts
     if package == file.parent and package.name != "src":
         package = root

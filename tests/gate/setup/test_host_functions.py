@@ -198,7 +198,7 @@ def test_the_number_of_guesses_is_bounded(tmp_path: Path) -> None:
 
 
 def test_modules_are_imported_from_where_python_finds_them(tmp_path: Path) -> None:
-    for package in ("pkg", "src/inner"):
+    for package in ("pkg", "src/inner", "pkg/plain/deep"):
         (tmp_path / package).mkdir(parents=True)
         (tmp_path / package / "__init__.py").touch()
     places = {
@@ -208,6 +208,9 @@ def test_modules_are_imported_from_where_python_finds_them(tmp_path: Path) -> No
         "src/a.py": ("src", "a"),
         "src/inner/a.py": ("src", "inner.a"),
         "my-ops/a.py": (".", ""),
+        "pkg/plain/a.py": (".", "pkg.plain.a"),
+        "pkg/plain/deep/a.py": (".", "pkg.plain.deep.a"),
+        "src/inner/plain/a.py": ("src", "inner.plain.a"),
     }
     assert {path: import_place(tmp_path, path) for path in places} == places
 
