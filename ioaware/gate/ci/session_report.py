@@ -15,6 +15,7 @@ from ioaware.display.units import times_text
 from ioaware.gate.ci.annotations import error_annotations, workspace_of
 from ioaware.gate.ci.job_summary import Table, job_summary_file, write_summary
 from ioaware.gate.ci.outcome import FAILED, OPEN, SKIPPED, Outcome, outcome_of, worst_first
+from ioaware.gate.verdict import Verdict
 
 COLUMNS = ("verdict", "test", "call", "reads", "writes", "bytes", "vs compulsory", "why")
 ATTACHED = "traffic_outcomes"
@@ -72,18 +73,22 @@ def properties(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
 class SessionReport:
     """The calls of all tests of a session, by test.
 
-    A test that runs again replaces its calls.
+    A test that runs again replaces its calls. One that was seen to move more stays blocked: exact bytes do not vary.
     """
 
     def __init__(self, root: Path, summary: Path | None, results: Path | None) -> None:
         self._root, self._summary, self._results = root, summary, results
         self._calls: dict[str, list[Outcome]] = {}
+        self._grown: set[str] = set()
 
     def add(self, report: object) -> None:
         """Add the calls that a report carries, if it does."""
         attached: Sequence[Mapping[str, Any]] | None = getattr(report, ATTACHED, None)
         if attached is not None:
-            self._calls[str(getattr(report, "nodeid", ""))] = [outcome_of(one) for one in attached]
+            test, calls = str(getattr(report, "nodeid", "")), [outcome_of(one) for one in attached]
+            self._calls[test] = calls
+            if any(one.verdict in (Verdict.WORSE, Verdict.GROWTH) for one in calls):
+                self._grown.add(test)
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -98,7 +103,8 @@ class SessionReport:
     @property
     def blocked(self) -> set[str]:
         """Return the tests with a call whose verdict fails a build."""
-        return {test for test, calls in self._calls.items() if any(one.blocks and one.verdict != OPEN for one in calls)}
+        now = {test for test, calls in self._calls.items() if any(one.blocks and one.verdict != OPEN for one in calls)}
+        return now | self._grown
 
     def write(self, exit_code: int, problems: Sequence[str], *, always: bool) -> None:
         """Write the job summary and the results, if requested. Raises `WriteError`."""

@@ -9,6 +9,7 @@ import html
 import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -115,3 +116,18 @@ def test_what_a_report_carries_is_plain_text() -> None:
     outcome.judge(Verdict.WORSE, "more")
     assert {type(value) for pair in session_report.properties([outcome]) for value in pair} == {str}
     assert type(outcome.to_dict()["verdict"]) is str
+
+
+@pytest.mark.parametrize(
+    ("first", "blocked"),
+    [(Verdict.WORSE, {"t"}), (Verdict.GROWTH, {"t"}), (Verdict.UNSURE, set[str]()), (Verdict.SAME, set[str]())],
+)
+def test_more_bytes_stay_more_where_a_test_runs_again(tmp_path: Path, first: Verdict, blocked: set[str]) -> None:
+    """A proof that could not be had in time may be had at another run."""
+    shown = session_report.SessionReport(tmp_path, None, None)
+    for verdict in (first, Verdict.SAME):
+        outcome = Outcome("t")
+        outcome.judge(verdict, "")
+        shown.add(SimpleNamespace(nodeid="t", **{session_report.ATTACHED: [outcome.to_dict()]}))
+    assert [one.verdict for one in shown.outcomes] == ["SAME"]
+    assert shown.blocked == blocked
