@@ -13,7 +13,7 @@ Nothing heavy is imported at collection.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +101,25 @@ class Replay:
             return self._seconds
 
         return cuda_events
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """Let pytest-benchmark take these tests for benchmarks: `--benchmark-only` skips all others.
+
+    Why not for longer: its fixture is opened by the call, with a timer.
+    """
+    lent: list[list[str]] = []
+    for item in items:
+        names: list[str] = getattr(item, "fixturenames", [])  # one list for all parameters of a test
+        if "gpu_benchmark" in names and "benchmark" not in names:
+            names.append("benchmark")
+            lent.append(names)
+    try:
+        return (yield)
+    finally:
+        for names in lent:
+            names.remove("benchmark")
 
 
 @pytest.fixture

@@ -219,6 +219,20 @@ def test_files_and_comparison_of_pytest_benchmark(suite: Suite, capsys: pytest.C
         suite.run(lambda: slower, *compare)
 
 
+def test_benchmarks_alone(suite: Suite, capsys: pytest.CaptureFixture[str]) -> None:
+    """The workflow for GPU runners asks for these; pytest-benchmark would skip tests that name its fixture by ours."""
+    other = '\n@pytest.mark.parametrize("n", [1, 2])\ndef test_two(gpu_benchmark, n):\n    gpu_benchmark(work, 2, more=n)\n'
+    (suite.folder / "test_suite_of_benchmarks.py").unlink()
+    file = suite.folder / "test_benchmarks_and_another.py"
+    file.write_text(f"{SUITE}{other}\ndef test_other():\n    assert False\n")
+    assert suite.run(FakeDevice, "--benchmark-only", "--benchmark-json=out.json") == 0
+    assert "3 passed, 1 skipped" in capsys.readouterr().out
+    saved = json.loads((suite.folder / "out.json").read_text())["benchmarks"]
+    assert {one["options"]["timer"].rpartition(".")[2] for one in saved} == {"cuda_events"}
+    assert suite.run(FakeDevice, "--benchmark-skip") == 1
+    assert "3 skipped" in capsys.readouterr().out
+
+
 def test_unstable_rounds_leave_no_times(suite: Suite, capsys: pytest.CaptureFixture[str]) -> None:
     hot = FakeDevice(state=replace(IDLE, throttle_bits=0x40))
     assert suite.run(lambda: hot) == 1
