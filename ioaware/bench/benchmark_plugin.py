@@ -105,9 +105,9 @@ class Replay:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
-    """Let pytest-benchmark take these tests for benchmarks: `--benchmark-only` skips all others.
+    """Let pytest-benchmark take these tests for benchmarks.
 
-    Why not for longer: its fixture is opened by the call, with a timer.
+    `--benchmark-only` skips all others. Why not for longer: its fixture is opened by the call, with a timer.
     """
     lent: list[list[str]] = []
     for item in items:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ioaware.derivation.derived import Derived
 
 DeriveAll = Callable[[Mapping[str, Any], Point], "Derived"]
-"""Derives the call with given values of configurations, at given sizes instead of its own."""
+"""Derives the call with given values of configurations, at given sizes."""
 DIGITS = 12
 """Hexadecimal digits of a fingerprint."""
 
@@ -80,7 +80,7 @@ def each_configuration(
 
 
 def requested_bytes(derived: Derived) -> int | None:
-    """Return the bytes that the kernels request at the given sizes; None where they are not exact."""
+    """Return the bytes that the kernels request; None where they are not exact."""
     return derived.requested.total_bytes if derived.requested and derived.exact else None
 
 

@@ -73,14 +73,17 @@ class Row:
     conditions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     by_configuration: Mapping[str, Row] | None = field(default_factory=dict[str, "Row"])
-    """The target with each configuration of its autotuned kernels that may move other bytes, by its name.
+    """The target with each configuration that may move other bytes, by name.
 
-    None where only the derived one is known.
+    They are those of its autotuned kernels. None where only the derived one is known.
     """
 
     @property
     def range_of_bytes(self) -> tuple[int, int] | None:
-        """Return the fewest and the most bytes that any configuration requests; None where some are unknown."""
+        """Return the fewest and the most bytes of any configuration.
+
+        None where some are unknown.
+        """
         if self.by_configuration is None:
             return None
         each = [one.total_bytes if one.exact else None for one in (self, *self.by_configuration.values())]

@@ -292,7 +292,7 @@ def _narrower(snapshot: Snapshot, now: Recorded) -> str:
 
 
 def _of_configurations(snapshot: Snapshot, now: Recorded) -> str:
-    """Return what the snapshot does not hold of the configurations of autotuned kernels.
+    """Return what the snapshot does not hold of autotuned configurations.
 
     One that a person wrote may hold the most bytes of all alone.
     """

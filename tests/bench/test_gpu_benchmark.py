@@ -220,7 +220,10 @@ def test_files_and_comparison_of_pytest_benchmark(suite: Suite, capsys: pytest.C
 
 
 def test_benchmarks_alone(suite: Suite, capsys: pytest.CaptureFixture[str]) -> None:
-    """The workflow for GPU runners asks for these; pytest-benchmark would skip tests that name its fixture by ours."""
+    """The workflow for GPU runners asks for these.
+
+    pytest-benchmark would skip tests that name our fixture alone.
+    """
     other = '\n@pytest.mark.parametrize("n", [1, 2])\ndef test_two(gpu_benchmark, n):\n    gpu_benchmark(work, 2, more=n)\n'
     (suite.folder / "test_suite_of_benchmarks.py").unlink()
     file = suite.folder / "test_benchmarks_and_another.py"

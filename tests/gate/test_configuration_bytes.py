@@ -1,4 +1,4 @@
-"""The bytes of each configuration of autotuned kernels: the most of any, and a fingerprint of all."""
+"""Bytes with each autotuned configuration: the most, and a fingerprint of all."""
 
 from __future__ import annotations
 

@@ -58,9 +58,10 @@ def test_equal_rows_of_two_toolchains_pass_where_that_is_asked_for() -> None:
 
 
 def tuned(*reads: int | None, **launch: Any) -> Row:
-    """Return a row of an autotuned kernel whose configurations read so many bytes for each n.
+    """Return a row of an autotuned kernel, by the bytes read for each n.
 
-    Without any it is a saved derivation. None stands for one whose bytes are not exact.
+    There is one number for each configuration, and None for one whose bytes are not exact. Without any it is a saved
+    derivation.
     """
     made = document(configuration={"BLOCK": 64}, **launch)
     each = [document(f"{one or 8}*n", (one or 8) * 1000, configuration={}) | {"exact": one is not None} for one in reads]

@@ -71,7 +71,10 @@ def copy_of_contiguous(x):
 
 @pytest.mark.slow
 def test_views_are_strided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same formula of bytes, other sectors; a branch of host code for strided inputs runs."""
+    """The same formula of bytes, and other sectors.
+
+    A branch of host code for strided inputs runs.
+    """
     (tmp_path / "strided_copies.py").write_text(STRIDED)
     monkeypatch.syspath_prepend(tmp_path)
     module: Any = importlib.import_module("strided_copies")
