@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,11 @@ def rows_of_sides(sides: Sequence[str], request: Request) -> list[list[Row]]:
     if saved.keys() == set(sides) and (request.params or request.config):
         name, value = next(iter({**request.params, **request.config}.items()))
         raise UsageError(f"{name}={value} changes nothing: both sides are saved", "Leave it out, or name a target.")
+    derived = [side for side in sides if side not in saved]
     with ThreadPoolExecutor(max_workers=2) as threads:
-        return list(threads.map(lambda side: saved[side] if side in saved else _derived_rows(side, request), sides))
+        found = threads.map(partial(_derived_rows, request=request), derived)
+        rows = saved | dict(zip(derived, found, strict=True))
+    return [rows[side] for side in sides]
 
 
 def _saved_rows(side: str) -> list[Row]:

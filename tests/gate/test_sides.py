@@ -176,7 +176,7 @@ def test_saved_sides_are_read_in_one_thread(monkeypatch: pytest.MonkeyPatch) -> 
     """Two threads that build msgspec's types of one class end the process."""
     read: list[tuple[str, int]] = []
     monkeypatch.setattr(sides, "_saved_rows", lambda side: read.append((side, threading.get_ident())) or [side])  # pyright: ignore[reportUnknownLambdaType]
-    monkeypatch.setattr(sides, "_derived_rows", lambda side, _: [side])  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(sides, "_derived_rows", lambda side, request: [side])  # pyright: ignore[reportUnknownLambdaType]
     nothing = Request({}, "cuda:90", {})
     assert rows_of_sides(["a.db", "b.json"], nothing) == [["a.db"], ["b.json"]]
     assert read == [("a.db", threading.get_ident()), ("b.json", threading.get_ident())]
