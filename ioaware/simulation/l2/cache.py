@@ -93,6 +93,7 @@ class L2:
         self.traffic = [HbmTraffic() for _ in block_bytes]
         self._set_of = set_of
         self._apart = config.partitions if config.sets else 1
+        self._sides = self._apart - 1  # mask of a key's partition, where each has its own sets
         count = max(1, config.sets * self._apart)
         self._resident: list[OrderedDict[int, int]] = [OrderedDict() for _ in range(count)]
         self._used = [0.0] * count
@@ -156,10 +157,6 @@ class L2:
     def _weight(self, key: int) -> float:
         return self._weights[self._tensor[key >> 2]]
 
-    def _set(self, key: int) -> int:
-        """Return the number of the set of an entry, among those of all partitions."""
-        return self._place[key >> 2] + (key & 1 if self._apart == 2 else 0)
-
     def _read_undivided(self, event: Event) -> None:
         """Look blocks up in the only partition."""
         key = event.line << 2
@@ -219,7 +216,7 @@ class L2:
 
         Return the absent ones.
         """
-        number = self._set(key)
+        number = self._place[key >> 2] + (key & self._sides)
         entries = self._resident[number]
         resident = entries.get(key)
         if resident is None:
@@ -236,7 +233,7 @@ class L2:
         return missing
 
     def _invalidate(self, key: int, mask: int) -> None:
-        number = self._set(key)
+        number = self._place[key >> 2] + (key & self._sides)
         entries = self._resident[number]
         resident = entries.get(key)
         if resident is not None and resident & mask:
@@ -266,17 +263,18 @@ class L2:
 
     def _evict(self) -> None:
         """Evict the oldest lines of sets that are too full; limit the dirty ones."""
+        dirty, tensors, weights, most = self._dirty, self._tensor, self._weights, self._set_bytes
         for number in self._overfull:
-            entries = self._resident[number]
-            while self._used[number] > self._set_bytes:
-                key, mask = entries.popitem(last=False)
-                self._used[number] -= mask.bit_count() * self._weights[self._tensor[key >> 2]]
-                if dirty := self._dirty.pop(key, 0):
-                    self._write_back(key, dirty)
+            oldest, used = self._resident[number].popitem, self._used[number]
+            while used > most:
+                key, mask = oldest(last=False)
+                used -= mask.bit_count() * weights[tensors[key >> 2]]
+                if key in dirty:
+                    self._write_back(key, dirty.pop(key))
+            self._used[number] = used
         self._overfull.clear()
         while self._dirty_used > self.config.dirty_bytes:
-            key, dirty = self._dirty.popitem(last=False)
-            self._write_back(key, dirty)
+            self._write_back(*dirty.popitem(last=False))
 
     def _write_back(self, key: int, dirty: int) -> None:
         size = self._weight(key)
