@@ -97,6 +97,16 @@ def test_two_versions(page) -> None:
     assert "B ÷ A" in html
 
 
+def test_options_stand_anywhere_between_two_versions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new, out = f"{TARGETS}:flat", f"{TARGETS}:strided", str(tmp_path / "out")
+    for words in (["--compare", old, "-o", out, new], [new, "-o", out, "--compare", old]):
+        assert run(["report", *words, "-q"], Settings()) == 0
+        assert f"--compare {old} {new} " in page_data((tmp_path / "out" / "report.html").read_text())["bytes"]["command"]
+    assert run(["report", "--compare", old, "-o", str(tmp_path / "none")], Settings()) == 2
+    assert "--compare needs two versions" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
 def test_pages_that_exclude_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["flash2", "--study", "forward"], ["--compare", "flash1", "flash2", "--store", "x.db"]):
         assert run(["report", *arguments, "-o", str(tmp_path / "out")], Settings()) == 2

@@ -22,7 +22,7 @@ from ioaware.errors import UsageError
 @param_option
 @click.option("--over", multiple=True, metavar="NAME=FROM..TO", help="Draw bytes over a range, as in seq_len=1k..64k.")
 @machine_option("The GPU of the roofline and the L2 model.")
-@click.option("--compare", nargs=2, metavar="A B", help="Two targets, the old and the new version: what changed.")
+@click.option("--compare", metavar="OLD", help="An old version of TARGET: what changed, as in --compare OLD NEW.")
 @click.option(
     "--store", type=click.Path(path_type=Path), metavar="FILE", help="A sweep's store: its points, or TARGET's measured ones."
 )
@@ -36,7 +36,7 @@ from ioaware.errors import UsageError
 @isolated
 def report(
     target: str | None,
-    compare: tuple[str, str] | None,
+    compare: str | None,
     store: Path | None,
     study: str | None,
     output: Path,
@@ -46,34 +46,36 @@ def report(
 
     They show TARGET's formulas, hot lines, bytes over parameters, roofline and launches.
 
-    Needs no GPU; measured points that ship with ioaware appear where they are of the same target. Without TARGET: two versions,
-    a store, a study, or the report on attention, measured live where there is a GPU. Prints the path of report.html last.
+    Needs no GPU; measured points that ship with ioaware appear where they are of the same target. Without TARGET: a store,
+    a study, or the report on attention, measured live where there is a GPU. Prints the path of report.html last.
     Example: ioaware report flash2 -p heads=16 --over seq_len=1k..64k
     """
     _check(target, compare, store, study, how)
-    if target is None and compare is None and store is None and study is None:
+    if target is None and store is None and study is None:
         path = _attention(output)
     else:
         path = _page(target, compare, store, study, output, how)
     click.echo(printable(str(path)))
 
 
-def _check(
-    target: str | None, compare: tuple[str, str] | None, store: Path | None, study: str | None, how: dict[str, Any]
-) -> None:
+def _check(target: str | None, compare: str | None, store: Path | None, study: str | None, how: dict[str, Any]) -> None:
     """Raise `UsageError` for options that exclude each other, or that need a target."""
-    if sum((target is not None, compare is not None, study is not None)) > 1 or (compare is not None and store is not None):
+    if (study is not None and (target or compare) is not None) or (compare is not None and store is not None):
         raise UsageError(
             "TARGET, --compare and --study are different pages", "Give one of them; --store goes with TARGET or --study."
         )
+    if compare is not None and target is None:
+        raise UsageError(
+            "--compare needs two versions, the old and the new one", "For example: ioaware report --compare OLD NEW -o DIR"
+        )
     needy = any(how[name] for name in ("given", "over", "config", "no_source"))
-    if target is None and compare is None and needy:
+    if target is None and needy:
         raise UsageError("-p, --over, --config and --no-source need a TARGET", "For example: ioaware report flash2 -p heads=16")
 
 
 def _page(
     target: str | None,
-    compare: tuple[str, str] | None,
+    compare: str | None,
     store: Path | None,
     study: str | None,
     output: Path,
@@ -88,8 +90,8 @@ def _page(
     check_rasteriser()
     make_directory(output)
     with_text = not how.pop("no_source")
-    if compare is not None:
-        document = compared(*compare, with_text=with_text, **how)
+    if compare is not None and target is not None:
+        document = compared(compare, target, with_text=with_text, **how)
     elif target is not None:
         from ioaware.report.pages.target_page import target_page
 
