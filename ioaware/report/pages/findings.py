@@ -22,7 +22,7 @@ from ioaware.machine import Machine
 from ioaware.machine.time_bound import TimeBound, peak_dtype, time_bound
 from ioaware.measurement.time_bounds import with_flops
 from ioaware.prediction import predict
-from ioaware.report.pages.known_hbm import bounds_alone, hbm_range, known_hbm, launch_range
+from ioaware.report.pages.known_hbm import bounds_alone, hbm_range, known_hbm, launch_range, least_hbm
 from ioaware.report.pages.over import Curve, Span, curve, sector_bytes_at, simulated_along, spans_of, value_of
 from ioaware.report.pages.over_pieces import with_pieces
 from ioaware.report.pages.shared_lines import NOT_COUNTED, SharedLines, shared_lines
@@ -143,6 +143,18 @@ class Findings:
         return known_hbm(self.simulated)
 
     @property
+    def least_hbm(self) -> Traffic | None:
+        """HBM traffic of the launches that bounds their time.
+
+        It is the simulated one; of bounds alone their low end, where that is more than the compulsory traffic.
+        """
+        compulsory = self.derived.compulsory
+        if self.hbm is not None or self.simulated is None:
+            return self.hbm or compulsory
+        low = least_hbm(self.simulated.read_range, self.simulated.write_range)
+        return max(low, compulsory or low, key=lambda one: one.total_bytes or 0)
+
+    @property
     def spills(self) -> bool:
         """Whether simulated bytes include spilled registers."""
         return self.simulated is not None and any(how and how.spills for how in self.simulated.simulations)
@@ -170,10 +182,17 @@ class Findings:
         return [launch_range(launch, how) if how else None for launch, how in pairs]
 
     @property
+    def _launch_least_hbm(self) -> list[Traffic | None]:
+        """HBM traffic that bounds each launch's time, of bounds alone their low end."""
+        hows = self.simulated.simulations if self.simulated else [None] * len(self.launch_hbm)
+        lows = [how and least_hbm(how.read_range, how.write_range) for how in hows]
+        return [hbm or low for hbm, low in zip(self.launch_hbm, lows, strict=True)]
+
+    @property
     def launch_bounds(self) -> list[TimeBound]:
         """The least time of each launch: FLOPs, requested and simulated bytes.
 
-        The bytes of torch's operators are assumed ones.
+        Where data decide the simulated bytes, their low end counts. The bytes of torch's operators are assumed ones.
         """
         launches = self.simulated.launches if self.simulated else self.derived.launches
         return [
@@ -183,7 +202,7 @@ class Findings:
                 one.requested if one.origin == "torch" else hbm,
                 one.matmul_types or None,
             )
-            for one, hbm in zip(launches, self.launch_hbm, strict=True)
+            for one, hbm in zip(launches, self._launch_least_hbm, strict=True)
         ]
 
     @property
@@ -231,7 +250,7 @@ class Findings:
         requested = self.simulated.requested if self.simulated else self.derived.requested
         if self.at_most:
             requested = self.derived.compulsory
-        return self.bound(self.flops, requested and requested.moved_bytes, self.hbm or self.derived.compulsory)
+        return self.bound(self.flops, requested and requested.moved_bytes, self.least_hbm)
 
 
 def find(

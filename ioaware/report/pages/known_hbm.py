@@ -51,6 +51,11 @@ def _range(read_range: Range, write_range: Range, requested: Traffic | None, hbm
     return low, high
 
 
+def least_hbm(read_range: Range, write_range: Range) -> Traffic:
+    """Return the low ends of simulated ranges: traffic that passes whatever data decide."""
+    return Traffic(read_range[0], write_range[0])
+
+
 def range_text(low: int, high: int | None) -> str:
     """Return the ends of a range of bytes, without the second its first alone."""
     return f"at least {bytes_text(low)}" if high is None else f"{bytes_text(low)} to {bytes_text(high)}"

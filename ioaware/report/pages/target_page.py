@@ -153,7 +153,9 @@ def _sections(found: Findings) -> list[tuple[str, str]]:
 
 
 def _floors(found: Findings) -> Iterator[list[dict[str, Any]]]:
-    simulated = f"HBM bytes simulated on {found.machine.name}" if found.hbm_bytes is not None else "compulsory bytes at HBM"
+    least = "" if found.hbm_bytes is not None else "least "
+    simulated = f"{least}HBM bytes simulated on {found.machine.name}"
+    simulated = "compulsory bytes at HBM" if found.least_hbm is found.derived.compulsory else simulated
     rows = (
         ("any kernel that does this work: compulsory bytes", found.work_bound),
         (f"these launches: requested bytes, {simulated}", found.simulated_bound),

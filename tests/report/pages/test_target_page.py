@@ -24,6 +24,7 @@ from ioaware.derivation.annotated_source import AnnotatedSource
 from ioaware.derivation.derived import Derived
 from ioaware.derivation.launch_formulas import Formulas
 from ioaware.derivation.line_report import Explanation, Line, Section
+from ioaware.display.units import time_text
 from ioaware.machine import PRESETS
 from ioaware.machine.time_bound import fastest_hbm
 from ioaware.report.inline_text import digest
@@ -245,6 +246,26 @@ def test_a_launch_that_the_l2_binds_says_so() -> None:
     page = render(target_page(given))
     assert "bound by L2" in page
     assert "L2 bytes ÷ rate" in page, "sectors, not the requested bytes"
+
+
+def test_bytes_that_data_decide_bound_the_time_by_their_low_end() -> None:
+    """The low end of the simulated range passes HBM whatever the data are; the compulsory bytes are fewer."""
+    found = findings(["a"])
+    low, high = 10**10, 10**12
+    how = LaunchSimulation(1, 1, "warps", 1, (), (low, high), (0, 0), 0, data_dependent=("x",))
+    launch = replace(found.derived.launches[0], hbm=Traffic(low, 0))
+    simulated = Simulated(
+        "simulate", "a", {}, hbm=launch.hbm, launches=(launch,), simulations=(how,), read_range=(low, high), write_range=(0, 0)
+    )  # fmt: skip
+    given = replace(found, simulated=simulated)
+    assert given.hbm_bytes is None
+    least = low / (fastest_hbm(given.machine) or 0) * 1e9
+    assert [one.hbm_ns for one in (given.simulated_bound, *given.launch_bounds)] == [pytest.approx(least)] * 2
+    page = render(target_page(given))
+    assert f"take at least {time_text(least)}, bound by HBM" in page
+    assert "requested bytes, least HBM bytes simulated on" in page
+    without = replace(simulated, read_range=(0, high), launches=(), simulations=())
+    assert replace(found, simulated=without).least_hbm == found.derived.compulsory
 
 
 def test_a_products_least_time_is_that_of_its_arithmetic() -> None:
