@@ -6,6 +6,7 @@ Its figures and their data are in it, PNGs beside it, and a policy against every
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ from ioaware.report.svg.plot import NARROW, THIRD, WIDE, draw_cell
 from ioaware.report.svg.rasterise import check_rasteriser, png_of
 
 PAGE = "report.html"
+DIGIT_AFTER = re.compile(r"-(?=\d)")
+"""A hyphen at which no heading is broken, as in GPT-2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ def render(document: Document, *, with_pngs: bool = True) -> str:
         {
             **document.values,
             "title": clean(document.title),
+            "heading": DIGIT_AFTER.sub("\N{NON-BREAKING HYPHEN}", clean(document.title)),
             "version": __version__,
             "policy": policy(css, script),
             "css": Markup(css),  # noqa: S704 - this package's own files

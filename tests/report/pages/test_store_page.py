@@ -17,6 +17,7 @@ from ioaware.report.chart import Figure
 from ioaware.report.figures.labels import BELOW_COMPULSORY
 from ioaware.report.pages.document import render
 from ioaware.report.pages.store_page import store_page
+from ioaware.report.svg.bars import BarFigure
 from ioaware.result import Result, Traffic
 from ioaware.sweep.points import make_point
 from ioaware.sweep.store import Store
@@ -113,11 +114,56 @@ def test_a_figure_has_points_that_differ_in_one_parameter_alone() -> None:
     figure = page.figures[0].figure
     assert isinstance(figure, Figure)
     assert "over n" in figure.title
-    assert "at causal=False, d=64" in figure.caption
+    assert "At causal=False, d=64." in figure.caption
     assert {x for panel in figure.cells[0].panels for one in panel.series for x in one.x} == {512, 1024, 2048}
     assert page.values["common"] == "causal=False"
     assert page.values["rows"][0][2]["text"] == "d=64, n=512"
-    assert not store_page("A store", [points[0], points[3]], "").figures
+    apart = store_page("A store", [points[0], points[3]], "")
+    assert [shown.figure.name for shown in apart.figures] == ["alone"], "no curve"
+
+
+def of(source: str, n: int, moved: int, **more: Traffic) -> Result:
+    return Result(source, "k", {"n": n}, Traffic(moved, 0), compulsory=Traffic(n, 0), **more)  # pyright: ignore[reportArgumentType]
+
+
+def test_derived_lines_are_told_from_predicted_ones() -> None:
+    """They lie upon each other where both are right."""
+    page = store_page("x", [of(source, n, 4 * n) for source in ("predict", "derive") for n in (1, 2, 3)], "")
+    figure = page.figures[0].figure
+    assert isinstance(figure, Figure)
+    drawn = figure.cells[0].panels[0].series
+    assert {one.name for one in drawn} == {
+        f"{place}, {how}" for place in ("requested", "compulsory") for how in ("predicted", "derived")
+    }
+    assert len({(one.color, one.mark) for one in drawn}) == 4
+    assert [one.name for one in drawn][:2] == ["requested, predicted", "compulsory, predicted"], "derived ones are drawn above"
+
+
+def test_a_formula_is_a_column_beside_what_it_predicts() -> None:
+    """A row of its own says the same again, unless two formulas differ."""
+    rows = [of("predict", 1, 100), of("derive", 1, 110), of("measure", 1, 120), of("predict", 2, 200)]
+    page = store_page("x", rows, "")
+    names = [one["name"] for one in page.values["columns"]]
+    texts = [[one["text"] for one in row] for row in page.values["rows"]]
+    shown = [dict(zip(names, row, strict=True)) for row in texts]
+    assert [(row["source"], row["formula"], row["requested"], row["deviation"]) for row in shown] == [
+        ("predict", "200 B", "", ""),
+        ("derive", "100 B", "110 B", "10 %"),
+        ("measure", "100 B", "120 B", "20 %"),
+    ]
+    assert "HBM" not in names, "no point has them"
+    assert "status" not in names, "all points are ok"
+
+
+def test_points_without_a_curve_are_bars() -> None:
+    single = [of("measure", 1, 120, hbm=Traffic(60, 0)), of("predict", 1, 100)]
+    page = store_page("x", single, "a command")
+    (shown,) = page.figures
+    assert isinstance(shown.figure, BarFigure)
+    assert [(bar.name, bar.value) for bar in shown.figure.bars] == [("k: requested, measured", 120), ("k: HBM, measured", 60)]
+    assert page.values["targets_left"] == 0
+    many = [Result("measure", f"k{number}", {"n": 1}, Traffic(1, 0), hbm=Traffic(1, 0)) for number in range(20)]
+    assert store_page("x", many, "").values["targets_left"] == 8
 
 
 def test_points_are_in_the_order_of_their_numbers() -> None:
