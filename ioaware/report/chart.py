@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 Quantity = Literal["size", "bytes", "time", "ratio", "factor", "intensity", "rate", "number"]
 Mark = Literal[
     "predict", "ghost", "path", "trace", "measure", "unstable", "compulsory", "bound", "ceiling", "interval", "whole", "theory",
-    "in turn", "beside", "derive", "leading", "simulate", "simulated curve", "over",
+    "in turn", "beside", "derive", "leading", "simulate", "simulated curve", "over", "second",
 ]  # fmt: skip
 
 

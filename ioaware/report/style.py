@@ -62,6 +62,7 @@ FORMS: Mapping[Mark, Form] = {
     "ghost": Form("requested, predicted", dash="solid", width=0.7),
     "path": Form("", dash="solid", width=0.8),
     "over": Form("", dash="dash", width=1.6),
+    "second": Form("", dash="dot", width=1.8),
     "trace": Form("traced (interpreter)", marker="square", filled=False, size=8.5),
     "measure": Form("measured (hardware)", marker="circle", size=5.5),
     "unstable": Form("throttled or unstable", marker="circle", filled=False, size=5.5),

@@ -21,8 +21,8 @@ MARKS: tuple[Mark, ...] = ("predict", "derive", "trace", "simulate", "measure")
 """Sources, each with the mark of its name."""
 FORMULAS = ("predict", "derive")
 PLACES = (("requested", "requested", REQUESTED), ("HBM", "hbm", HBM), ("compulsory", "compulsory", FLOOR))
-SECOND: Mapping[str, tuple[str, Mark]] = {"requested": ("tutorial", "over"), "compulsory": ("hopper", "bound")}
-"""Colour and form of derived lines that lie upon predicted ones."""
+SECOND: Mapping[str, str] = {"requested": "tutorial", "compulsory": "hopper"}
+"""Colours of derived lines that lie upon predicted ones."""
 MAX_CURVES, MAX_BARS = 12, 24
 Settings = tuple[tuple[str, str], ...]
 Groups = Mapping[str, Sequence[Result]]
@@ -104,7 +104,8 @@ def _series(source: Mark, varied: str, points: Sequence[Result], *, upon: bool) 
             for x in [_number(result.params.get(varied))]
         ]
         mark: Mark = "compulsory" if place == "compulsory" else source
-        color, mark = SECOND.get(place, (color, mark)) if upon and source == "derive" else (color, mark)
+        if upon and source == "derive":
+            color, mark = SECOND.get(place, color), "second"
         yield from series_of(f"{place}, {WORDS[source]}", color, mark, rows)  # pyright: ignore[reportArgumentType]
 
 

@@ -6,7 +6,7 @@ It shows the points of each target along its most varied parameter, and every po
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ioaware.display.text import clean, params_text
@@ -32,14 +32,15 @@ def store_page(title: str, results: Sequence[Result], command: str, missing: Seq
     `missing` are sentences on what is not there.
     """
     expected, common = _expected(results), _common(results)
+    names = short_names(dict.fromkeys(result.target for result in results))
     by_target: defaultdict[str, list[Result]] = defaultdict(list)
     for result in results:
-        by_target[result.target].append(result)
+        by_target[names[result.target]].append(result)
     figures, targets_left = figures_of(by_target, command)
     counted_at = {_key(one) for one in results if not _of_formula(one, expected)}
     ordered = with_known_flops(_in_order(results))
     shown = [one for one in ordered if not (_of_formula(one, expected) and _key(one) in counted_at)]
-    rows = [_row(result, expected, common) for result in shown[:MAX_ROWS]]
+    rows = [_row(result, names[result.target], expected, common) for result in shown[:MAX_ROWS]]
     told, rows = telling(COLUMNS, rows) if rows else (COLUMNS, rows)
     sources = Counter(result.source for result in results)
     bad = Counter(result.status for result in results if result.status != "ok")
@@ -52,12 +53,20 @@ def store_page(title: str, results: Sequence[Result], command: str, missing: Seq
         "figure_names": [shown.figure.name for shown in figures],
         "columns": told,
         "common": params_text(common),
+        "full_names": [clean(f"{name}: {target}") for target, name in names.items() if name != target],
         "rows": rows,
         "rows_left": max(0, len(shown) - MAX_ROWS),
         "targets_left": targets_left,
         "made": "",
     }
     return Document("store.html", title, values, figures)
+
+
+def short_names(targets: Iterable[str]) -> dict[str, str]:
+    """Return the function of `module:function` where no other target has its name, else the target."""
+    functions = {target: target.rpartition(":")[2] or target for target in targets}
+    count = Counter(functions.values())
+    return {target: name if count[name] == 1 else target for target, name in functions.items()}
 
 
 def _key(result: Result) -> Key:
@@ -100,7 +109,7 @@ def _of_formula(result: Result, expected: Mapping[Key, Result]) -> bool:
     return formula is not None and result.source == formula.source
 
 
-def _row(result: Result, expected: Mapping[Key, Result], common: Params) -> list[dict[str, Any]]:
+def _row(result: Result, name: str, expected: Mapping[Key, Result], common: Params) -> list[dict[str, Any]]:
     formula, own = expected.get(_key(result)), _requested(result)
     least = result.compulsory or (formula and formula.compulsory)
     hbm, compulsory = (traffic.total_bytes if traffic else None for traffic in (result.hbm, least))
@@ -108,7 +117,7 @@ def _row(result: Result, expected: Mapping[Key, Result], common: Params) -> list
     own = None if _of_formula(result, expected) else own
     deviation = own / predicted - 1 if predicted and own is not None else None
     return [
-        cell(result.target),
+        cell(name),
         cell(result.source),
         cell(params_text({name: value for name, value in result.params.items() if name not in common})),
         *map(_bytes_cell, (predicted, own)),

@@ -44,8 +44,13 @@ def legend(figure: Figure) -> list[Item]:
 
 
 def _apart(every: Sequence[Series]) -> bool:
-    """Return whether a labelled colour and a form say which series it is."""
+    """Return whether a labelled colour and a form say which series it is.
+
+    A form without a meaning has no name of its own.
+    """
     labelled = {one.color for one in every if one.label}
+    if any(not style.FORMS[one.mark].meaning for one in every if one.color not in labelled and one.mark != "path"):
+        return False
     names: dict[tuple[str, Mark], set[str]] = {}
     for one in every:
         if one.mark != "path":

@@ -16,8 +16,9 @@ from ioaware.prediction import predict
 from ioaware.report.chart import Figure
 from ioaware.report.figures.labels import BELOW_COMPULSORY
 from ioaware.report.pages.document import render
-from ioaware.report.pages.store_page import store_page
+from ioaware.report.pages.store_page import short_names, store_page
 from ioaware.report.svg.bars import BarFigure
+from ioaware.report.svg.legend import legend
 from ioaware.result import Result, Traffic
 from ioaware.sweep.points import make_point
 from ioaware.sweep.store import Store
@@ -137,6 +138,23 @@ def test_derived_lines_are_told_from_predicted_ones() -> None:
     }
     assert len({(one.color, one.mark) for one in drawn}) == 4
     assert [one.name for one in drawn][:2] == ["requested, predicted", "compulsory, predicted"], "derived ones are drawn above"
+
+
+def test_the_legend_names_each_line() -> None:
+    """A form without a meaning, as that of derived lines upon predicted ones, has no name of its own."""
+    page = store_page("x", [of(source, n, 4 * n) for source in ("predict", "derive", "trace") for n in (1, 2, 3)], "")
+    names = [item.name for item in legend(page.figures[0].figure)]  # pyright: ignore[reportArgumentType]
+    assert names == [
+        "requested, predicted", "compulsory, predicted", "requested, derived", "compulsory, derived", "requested, traced",
+    ]  # fmt: skip
+
+
+def test_a_function_is_named_without_its_module_where_that_is_clear() -> None:
+    assert short_names(["a.b:f", "flash2", "c.py:g", "d.py:g", ""]) == {
+        "a.b:f": "f", "flash2": "flash2", "c.py:g": "c.py:g", "d.py:g": "d.py:g", "": "",
+    }  # fmt: skip
+    page = render(store_page("x", [Result("measure", "a.b:f", {"n": 1}, Traffic(1, 1))], ""))
+    assert "f: a.b:f." in page
 
 
 def test_a_formula_is_a_column_beside_what_it_predicts() -> None:
