@@ -38,13 +38,13 @@ def agreement_figure(points: Sequence[Compared], unpredicted: int = 0) -> Figure
         ratios = [(float(one.predicted), one.measured / one.predicted, _describe(one)) for one in own]
         upper += series_of(f"{kind} ({len(own)})", color, mark, rows)
         lower += series_of(f"{kind} ({len(own)})", color, mark, ratios)
-    cell = Cell("", PREDICTED, (Panel(MEASURED, tuple(upper), 1.2), Panel(RATIO, tuple(lower), 0.48, guide=1.0)))
+    cell = Cell("", PREDICTED, (Panel(MEASURED, tuple(upper), 0.9), Panel(RATIO, tuple(lower), 0.42, guide=1.0)))
     return Figure(
         "agreement",
         "Predicted against measured bytes, every recorded point",
         f"{_counts(points, unpredicted)} Requested: asked of the L2; by third-party kernels, of their L1. "
         "HBM: predicted by a model of the L2; steady state: mean of many calls. Below the line caches "
-        "served reads or kept writes; above it registers spilled or the L2 kept less than modelled.",
+        "served reads or kept writes; above it registers spilled or the L2 kept less.",
         (cell,),
         columns=1,
     )

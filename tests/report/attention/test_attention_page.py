@@ -74,6 +74,15 @@ def test_what_it_says(page: str) -> None:
         assert said in text, said
 
 
+def test_the_first_screen_has_one_sentence(page: str) -> None:
+    """Why FlashAttention moves few bytes; how few, measured, stands with the bytes over N."""
+    (said,) = re.findall(r'<p class="headline">(.*?)</p>', page)
+    assert re.findall(r"[.?!](?=\s|$)", said) == ["."]
+    first, measured = page.split('<section id="measurements">')
+    assert "standard attention moves" not in words(first)
+    assert "standard attention moves" in words(measured).split("Speed")[0]
+
+
 def test_environments_appear_once(page: str) -> None:
     assert page.count("NVIDIA Invented") == 1
 
