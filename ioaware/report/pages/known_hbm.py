@@ -52,7 +52,7 @@ def _range(read_range: Range, write_range: Range, requested: Traffic | None, hbm
 
 
 def least_hbm(read_range: Range, write_range: Range) -> Traffic:
-    """Return the low ends of simulated ranges: traffic that passes whatever data decide."""
+    """Return the low ends of simulated ranges, which pass whatever data decide."""
     return Traffic(read_range[0], write_range[0])
 
 

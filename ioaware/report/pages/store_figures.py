@@ -29,7 +29,7 @@ Groups = Mapping[str, Sequence[Result]]
 
 
 def figures_of(by_target: Groups, command: str) -> tuple[list[Shown], int]:
-    """Return the figures of the points of each target, and how many targets are in none."""
+    """Return the figures of each target's points, and how many targets have none."""
     good = {name: [one for one in points if one.status not in ("failed", "impossible")] for name, points in by_target.items()}
     curves: list[Shown] = []
     alone: dict[str, Sequence[Result]] = {}
@@ -119,7 +119,7 @@ def _bytes(result: Result, field: str) -> int | None:
 
 
 def _largest(alone: Groups) -> tuple[BarFigure, int]:
-    """Return bars of each target's largest point, and how many targets have none of them."""
+    """Return bars of each target's largest point, and how many have none."""
     bars: list[Bar] = []
     left = 0
     for target, points in alone.items():

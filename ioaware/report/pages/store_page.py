@@ -63,7 +63,10 @@ def store_page(title: str, results: Sequence[Result], command: str, missing: Seq
 
 
 def short_names(targets: Iterable[str]) -> dict[str, str]:
-    """Return the function of `module:function` where no other target has its name, else the target."""
+    """Return the function of `module:function` where its name is the only one.
+
+    Else the target.
+    """
     functions = {target: target.rpartition(":")[2] or target for target in targets}
     count = Counter(functions.values())
     return {target: name if count[name] == 1 else target for target, name in functions.items()}
@@ -74,7 +77,10 @@ def _key(result: Result) -> Key:
 
 
 def _expected(results: Sequence[Result]) -> dict[Key, Result]:
-    """Return the result of a formula at each point that has one, of `predict` before `derive`."""
+    """Return the result of a formula at each point that has one.
+
+    Results of `predict` come before those of `derive`.
+    """
     found: dict[Key, Result] = {}
     for source in FORMULAS:
         for result in results:

@@ -153,6 +153,8 @@
   const keep = (point) => { kept = point; hide(); };
 
   for (const area of areas) {
+    // An inner svg has no surface of its own: between its lines no event would reach it.
+    area.prepend(make("rect", { width: area.width.baseVal.value, height: area.height.baseVal.value, fill: "none", "pointer-events": "all" }));
     area.addEventListener("pointermove", (event) => {
       if (area.drag) {
         const box = area.getBoundingClientRect(), view = windowOf(area);

@@ -75,7 +75,7 @@ def test_what_it_says(page: str) -> None:
 
 
 def test_the_first_screen_has_one_sentence(page: str) -> None:
-    """Why FlashAttention moves few bytes; how few, measured, stands with the bytes over N."""
+    """How few bytes FlashAttention moves stands with the bytes over N."""
     (said,) = re.findall(r'<p class="headline">(.*?)</p>', page)
     assert re.findall(r"[.?!](?=\s|$)", said) == ["."]
     first, measured = page.split('<section id="measurements">')

@@ -62,6 +62,11 @@ page.onload = async () => {
   const named = (one) => (one.getAttribute("aria-label") || one.textContent).trim();
   found.named = [...words.querySelectorAll("button, [role=img], [role=group], [role=region]")].every(named);
   if (area) {
+    area.scrollIntoView({block: "center"});
+    const {left, top, width, height} = area.getBoundingClientRect();
+    const places = [0.12, 0.31, 0.53, 0.77, 0.93].flatMap((x) => [0.09, 0.38, 0.66, 0.91].map((y) => [x, y]));
+    const under = ([x, y]) => words.elementFromPoint(left + x * width, top + y * height);
+    found.surface = places.every((place) => area.contains(under(place)));
     area.focus();
     found.focused = words.activeElement === area;
     key(area, "ArrowRight");
@@ -190,6 +195,7 @@ def test_a_page_works(page: Path, width: int) -> None:
     assert found["reached"]
     assert "216 B of 216 B" in found.get("total", "216 B of 216 B")
     if "tip" in found:
+        assert found["surface"], "the pointer reaches a plot between its lines"
         assert (found["focused"], found["zoomed"], found["restored"]) == (True, True, True)
         assert "=" in found["tip"] or ":" in found["tip"]
         assert found["rings"] == found["kept"] >= 1

@@ -141,7 +141,7 @@ def test_derived_lines_are_told_from_predicted_ones() -> None:
 
 
 def test_the_legend_names_each_line() -> None:
-    """A form without a meaning, as that of derived lines upon predicted ones, has no name of its own."""
+    """A form without a meaning has no name of its own."""
     page = store_page("x", [of(source, n, 4 * n) for source in ("predict", "derive", "trace") for n in (1, 2, 3)], "")
     names = [item.name for item in legend(page.figures[0].figure)]  # pyright: ignore[reportArgumentType]
     assert names == [

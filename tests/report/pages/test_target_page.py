@@ -249,7 +249,7 @@ def test_a_launch_that_the_l2_binds_says_so() -> None:
 
 
 def test_bytes_that_data_decide_bound_the_time_by_their_low_end() -> None:
-    """The low end of the simulated range passes HBM whatever the data are; the compulsory bytes are fewer."""
+    """The low end passes HBM whatever the data are; compulsory bytes are fewer."""
     found = findings(["a"])
     low, high = 10**10, 10**12
     how = LaunchSimulation(1, 1, "warps", 1, (), (low, high), (0, 0), 0, data_dependent=("x",))
