@@ -12,7 +12,7 @@ from ioaware.report.style import ALGORITHMS
 from ioaware.simulation.accuracy import point_key
 
 BELOW_COMPULSORY = "HBM below compulsory: when the kernel ended, the rest of its writes was in the L2."
-WORDS: Mapping[Mark, str] = {
+WORDS: Mapping[str, str] = {
     "predict": "predicted",
     "derive": "derived",
     "simulate": "simulated",

@@ -140,4 +140,4 @@ def _bars(target: str, points: Sequence[Result]) -> Iterator[Bar]:
         known = next(((one, moved) for one in at if (moved := _bytes(one, field)) is not None), None)
         if known:
             result, moved = known
-            yield Bar(clean(f"{target}: {place}, {WORDS.get(result.source, result.source)}"), moved, bytes_text(moved), color)  # pyright: ignore[reportArgumentType]
+            yield Bar(clean(f"{target}: {place}, {WORDS.get(result.source, result.source)}"), moved, bytes_text(moved), color)
