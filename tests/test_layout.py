@@ -54,6 +54,14 @@ def test_no_folder_has_more_than_18_modules() -> None:
     assert {folder: count for folder, count in counts.items() if count > MAX_MODULES} == {}
 
 
+def test_files_that_the_package_names_exist() -> None:
+    from ioaware.capture.data_reads.interception import LAUNCHING, MODE_FILES
+
+    own = [name for name in (*MODE_FILES, *LAUNCHING) if name.split("/")[0] in ("capture", "fakegpu")]
+    assert own
+    assert [name for name in own if not (PACKAGE / name).is_file()] == []
+
+
 def test_a_module_name_has_one_meaning() -> None:
     places: defaultdict[str, list[Path]] = defaultdict(list)
     for path in modules():

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from triton.backends.compiler import GPUTarget
 
-from ioaware.capture.host_errors import needs_data, user_error
-from ioaware.capture.host_run import HostRun
-from ioaware.capture.host_runner import HostRunner
+from ioaware.capture.host.host_errors import needs_data, user_error
+from ioaware.capture.host.host_run import HostRun
+from ioaware.capture.host.host_runner import HostRunner
 from ioaware.capture.launch_agreement import NOWHERE, agree
 from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.capture.validity import Validity, validity

@@ -12,7 +12,7 @@ from ioaware.cli.target_report import stored
 from ioaware.prediction import predict
 from ioaware.report.attention.recorded_bytes import shipped
 from ioaware.report.pages.document import Document
-from ioaware.report.pages.store_page import store_page
+from ioaware.report.pages.stores.store_page import store_page
 from ioaware.result import Result
 from ioaware.simulation.accuracy import point_key
 from ioaware.sweep.points import Point

@@ -21,7 +21,7 @@ from ioaware.derivation.data_dependent import LaunchUnknowns
 from ioaware.derivation.launch_formulas import Formulas, formulas_of, value_at
 from ioaware.display.work_deadline import step
 from ioaware.errors import UsageError
-from ioaware.fakegpu.aten_traffic import NOTE
+from ioaware.fakegpu.aten.aten_traffic import NOTE
 from ioaware.result import Launch
 from ioaware.symints.guards import Condition, ParamFacts
 

@@ -74,7 +74,8 @@ def seeded_torch_seeds(seed: int) -> Generator[TorchSeeds]:
     seeds = TorchSeeds(seed)
     names: dict[Any, Any] = {
         _torch_random.seed: lambda: seeds.seed(),
-        _torch_random.manual_seed: lambda seed: seeds.seed_all(seed),  # pyright: ignore[reportUnknownLambdaType]
+        _torch_random.manual_seed: seeds.seed_all,
+        torch.manual_seed: seeds.seed_all,  # another function once torch's compiler is imported
         _torch_random.initial_seed: lambda: seeds.initial("cpu"),
     }
     with replaced_names(names, (torch, torch.random)) as patches:

@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ioaware.gate.configurations import configurations_of
 from ioaware.gate.constant_sizes import DeriveAt, other_point
 from ioaware.gate.derived_work import admission_of, conditions_of, formulas_of, operator_formulas_of
 from ioaware.gate.formulas.formula_order import Point, value_at
 from ioaware.gate.kernel_facts import facts_of, sector_bytes_at
 from ioaware.gate.row import Header, joined_hash
+from ioaware.gate.tuning.configurations import configurations_of
 
 if TYPE_CHECKING:
     from ioaware.derivation.derived import Derived
-    from ioaware.gate.configuration_bytes import AllConfigurations
+    from ioaware.gate.tuning.configuration_bytes import AllConfigurations
 
 
 UNKNOWN = "unknown"

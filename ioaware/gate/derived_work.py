@@ -76,9 +76,9 @@ def conditions_of(derived: Derived) -> tuple[str, ...]:
     They are of sizes, and of what host code does: asks for an address, starts a thread, prints a tensor, writes a size
     or does more at a second call.
     """
+    from ioaware.capture.host.second_call import MORE_LATER
     from ioaware.capture.interceptor import ALIGNED
     from ioaware.capture.printed_tensors import NO_COPIES
-    from ioaware.capture.second_call import MORE_LATER
     from ioaware.symints.symbols import AS_TEXT
     from ioaware.targets.other_threads import UNSEEN
 

@@ -52,7 +52,7 @@ def _derive(question: dict[str, Any]) -> dict[str, Any]:
     from ioaware.compilation.triton_ir import find_gpu
     from ioaware.derivation.data_dependent import split_unknowns
     from ioaware.derivation.derive import derive
-    from ioaware.gate.configuration_bytes import each_configuration
+    from ioaware.gate.tuning.configuration_bytes import each_configuration
     from ioaware.targets.signature import infer_value
     from ioaware.targets.target import load_target
 

@@ -93,7 +93,7 @@ def derive_call(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from ioaware._deferred_gc import deferred_full_gc
-        from ioaware.capture.second_call import second_calls_compared
+        from ioaware.capture.host.second_call import second_calls_compared
         from ioaware.compilation.triton_ir import find_gpu
         from ioaware.derivation.derive import derive
         from ioaware.targets.signature import Argument

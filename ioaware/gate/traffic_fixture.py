@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from ioaware.errors import UsageError
 from ioaware.gate.budgets import NAMES, Judgement, check_budgets
 from ioaware.gate.ci.outcome import MISSING, WRITTEN, Outcome
-from ioaware.gate.configurations import judge_all
 from ioaware.gate.kernel_facts import ALWAYS, FACTS
 from ioaware.gate.repository.gate_config import DEFAULT_GPU
 from ioaware.gate.snapshot import AND, Snapshot, snapshot_of
 from ioaware.gate.source_edit import Edit, Place, find_call, kept_arguments
 from ioaware.gate.symbolic_call import Sizes, SymbolicSize, SymbolicTensor, derive_call
+from ioaware.gate.tuning.configurations import judge_all
 from ioaware.gate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     from ioaware.derivation.derived import Derived
-    from ioaware.gate.configuration_bytes import AllConfigurations
     from ioaware.gate.derived_snapshot import Recorded
+    from ioaware.gate.tuning.configuration_bytes import AllConfigurations
 
 Mode = Literal["create", "accept"] | None
 
@@ -60,7 +60,7 @@ class Gated:
 
     def all_configurations(self) -> AllConfigurations:
         """Return the bytes with every configuration of an autotuner."""
-        from ioaware.gate.configuration_bytes import all_configurations
+        from ioaware.gate.tuning.configuration_bytes import all_configurations
 
         return all_configurations(self.derived, lambda chosen, at: self._derive(at, machine_code=False, autotune=chosen))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ioaware.fakegpu.aten_traffic import ALLOCATIONS
+from ioaware.fakegpu.aten.aten_traffic import ALLOCATIONS
 from ioaware.fakegpu.storages import OperatorMode, strided_tensors
 
 

@@ -15,12 +15,12 @@ from typing import Any
 import torch
 
 from ioaware.capture.capture import DEFAULT_GPU
-from ioaware.capture.host_state import host_state_restored
+from ioaware.capture.host.host_state import host_state_restored
 from ioaware.capture.parameter_names import ParameterNames
 from ioaware.case import Work
 from ioaware.environment import software_environment
 from ioaware.errors import IoawareError, NoKernelError, UsageError
-from ioaware.fakegpu.aten_traffic import OperatorRecorder
+from ioaware.fakegpu.aten.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.autotuning import chooses, no_choice_error
 from ioaware.fakegpu.cuda_stand_in import StandIn
 from ioaware.fakegpu.custom_ops import CudaImplementations

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from ioaware.capture import capture as capturing
-from ioaware.capture import host_runner
 from ioaware.capture.fingerprint import fingerprint
+from ioaware.capture.host import host_runner
 from ioaware.derivation.derive import derive
 from ioaware.targets.target import load_target
 from tests.support import SUPPORT

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as functional
 
 import ioaware
-from ioaware.fakegpu.aten_traffic import OperatorRecorder
+from ioaware.fakegpu.aten.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.autocast import OUTSIDE_OF_THE_HEADER, policies
 from ioaware.fakegpu.fake_cuda import cuda_on_cpu
 from ioaware.result import Launch

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from ioaware.fakegpu.aten_traffic import OperatorRecorder
+from ioaware.fakegpu.aten.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.storages import AllocationTracker
 from ioaware.result import Launch
 from ioaware.tracing.poison import Poison

@@ -45,7 +45,7 @@ A comparison moves bytes and is listed as in a trace.
 
 
 MODE_FILES = (
-    *(f"fakegpu/{name}.py" for name in ("fake_cuda", "host_tensors", "storages", "aten_traffic", "custom_ops")),
+    *(f"fakegpu/{name}.py" for name in ("fake_cuda", "host_tensors", "storages", "aten/aten_traffic", "custom_ops")),
     *(f"capture/{name}.py" for name in ("fake_tensors", "index_data", "data_reads/storage_marks")),
     *("torch/_ops.py", "torch/_subclasses/fake_tensor.py"),
 )

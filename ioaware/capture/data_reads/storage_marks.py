@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ioaware.fakegpu.aten_traffic import takes_shape_only
+from ioaware.fakegpu.aten.aten_traffic import takes_shape_only
 from ioaware.fakegpu.storages import OperatorMode, storages, strided_tensors
 
 

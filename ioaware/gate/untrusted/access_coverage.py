@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ioaware.fakegpu.aten_traffic import operator_traffic, tensors_read
+from ioaware.fakegpu.aten.aten_traffic import operator_traffic, tensors_read
 from ioaware.fakegpu.storages import OperatorMode, strided_tensors
 from ioaware.tracing.address_space import as_mask, element_bytes
 from ioaware.tracing.observer import Access

@@ -24,7 +24,7 @@ from triton.runtime.jit import JITFunction
 from ioaware._monkeypatch import Patches
 from ioaware.case import Work
 from ioaware.errors import UsageError
-from ioaware.fakegpu.aten_traffic import ALLOCATIONS, OperatorRecorder
+from ioaware.fakegpu.aten.aten_traffic import ALLOCATIONS, OperatorRecorder
 from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.storages import OperatorMode, strided_tensors
 from ioaware.gate.untrusted.access_coverage import OperatorReads, ReadCoverage, storage_key

@@ -63,7 +63,7 @@ def check(
     from ioaware.errors import UsageError
     from ioaware.gate.budgets import check_budgets
     from ioaware.gate.ci.comparison_tables import summarise_budgets
-    from ioaware.gate.configurations import judge_all
+    from ioaware.gate.tuning.configurations import judge_all
     from ioaware.gate.verdict import worst
     from ioaware.targets.signature import infer_value
     from ioaware.targets.target import load_target

@@ -9,9 +9,9 @@ import pytest
 import sympy
 
 from ioaware.fakegpu.autotuning import NoConfigurationError
-from ioaware.gate import configurations
 from ioaware.gate.budgets import Work
-from ioaware.gate.configurations import combinations_of, configurations_of, judge_all
+from ioaware.gate.tuning import configurations
+from ioaware.gate.tuning.configurations import combinations_of, configurations_of, judge_all
 from ioaware.gate.verdict import Verdict
 from ioaware.result import Traffic
 

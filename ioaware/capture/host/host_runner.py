@@ -25,16 +25,16 @@ from ioaware.capture.fake_tensors import (
     symbolic_widths,
 )
 from ioaware.capture.fingerprint import fingerprint
-from ioaware.capture.host_environment import host_environment
-from ioaware.capture.host_errors import failure, raised, user_error, where
-from ioaware.capture.host_run import HostRun, launches_of
-from ioaware.capture.host_state import HostState
+from ioaware.capture.host.host_environment import host_environment
+from ioaware.capture.host.host_errors import failure, raised, user_error, where
+from ioaware.capture.host.host_run import HostRun, launches_of
+from ioaware.capture.host.host_state import HostState
+from ioaware.capture.host.second_call import MORE_LATER, compares_second_calls, only_later
 from ioaware.capture.index_data import IndexData
 from ioaware.capture.interceptor import STORAGE_SPACING, Interceptor
 from ioaware.capture.launch_agreement import NOWHERE, agree
 from ioaware.capture.printed_tensors import NO_COPIES, PRINTS
 from ioaware.capture.real_types import real_types
-from ioaware.capture.second_call import MORE_LATER, compares_second_calls, only_later
 from ioaware.capture.symbolic_builtins import symbolic_builtins
 from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.capture.tensor_subclasses import tensor_subclasses
@@ -48,7 +48,7 @@ from ioaware.compilation.launches import (
     without_addresses,
 )
 from ioaware.display.work_deadline import step
-from ioaware.fakegpu.aten_traffic import OperatorRecorder
+from ioaware.fakegpu.aten.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.cuda_stand_in import StandIn
 from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.host_caller import is_library

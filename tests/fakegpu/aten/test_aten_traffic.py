@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ioaware.fakegpu.aten_traffic import OperatorRecorder, operator_traffic, tensors_read
+from ioaware.fakegpu.aten.aten_traffic import OperatorRecorder, operator_traffic, tensors_read
 from ioaware.result import Launch
 
 ATEN = torch.ops.aten

@@ -14,7 +14,7 @@ from ioaware.display.units import bytes_text, percent_text
 from ioaware.measurement.time_bounds import with_known_flops
 from ioaware.report.figures.labels import WORDS
 from ioaware.report.pages.document import Document
-from ioaware.report.pages.store_figures import FORMULAS, Settings, figures_of
+from ioaware.report.pages.stores.store_figures import FORMULAS, Settings, figures_of
 from ioaware.report.table_cells import TIME_COLUMNS, cell, columns, telling, time_cells
 from ioaware.result import Params, Result
 

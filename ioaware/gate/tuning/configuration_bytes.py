@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ioaware.gate.configurations import DeriveWith, configurations_of, named
 from ioaware.gate.derived_snapshot import Recorded, recorded, with_other_constants
 from ioaware.gate.formulas.formula_order import Point
+from ioaware.gate.tuning.configurations import DeriveWith, configurations_of, named
 
 if TYPE_CHECKING:
     from ioaware.derivation.derived import Derived

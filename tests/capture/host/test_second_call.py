@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from ioaware.capture.second_call import MORE_LATER
+from ioaware.capture.host.second_call import MORE_LATER
 from ioaware.gate.derived_work import conditions_of
 from ioaware.gate.traffic_fixture import Traffic
 from tests.support.targets.squares import square

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ioaware.fakegpu.aten_flops import operator_products
+from ioaware.fakegpu.aten.aten_flops import operator_products
 from ioaware.fakegpu.host_tensors import FROM_HOST, is_host_work, transfer
 from ioaware.fakegpu.storages import OperatorMode, storages, strided_tensors
 from ioaware.result import Launch, Traffic

@@ -16,7 +16,7 @@ from ioaware.prediction import predict
 from ioaware.report.chart import Figure
 from ioaware.report.figures.labels import BELOW_COMPULSORY
 from ioaware.report.pages.document import render
-from ioaware.report.pages.store_page import short_names, store_page
+from ioaware.report.pages.stores.store_page import short_names, store_page
 from ioaware.report.svg.bars import BarFigure
 from ioaware.report.svg.legend import legend
 from ioaware.result import Result, Traffic

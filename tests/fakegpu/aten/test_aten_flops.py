@@ -8,7 +8,7 @@ from torch.nn.functional import conv2d, scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from ioaware.fakegpu.aten_flops import operator_flops, operator_products
+from ioaware.fakegpu.aten.aten_flops import operator_flops, operator_products
 
 
 class Counted(TorchDispatchMode):

@@ -1,0 +1,1 @@
+"""Run a target's host code as it is, again and again, and see what it did."""

@@ -1,0 +1,1 @@
+"""Bytes and FLOPs of torch's own operators."""

@@ -1,0 +1,1 @@
+"""Configurations of autotuned kernels, and the bytes of each."""
