@@ -7,13 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.gate.tuning.test_configurations import TUNED
 
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autotuning import NoConfigurationError
 from ioaware.gate.tuning import configuration_bytes
 from ioaware.gate.tuning.configuration_bytes import AllConfigurations, all_configurations
 from ioaware.result import Traffic
+from tests.gate.tuning.test_configurations import TUNED
 
 EACH = {"one:BLOCK1": 100, "one:BLOCK2": 130, "two:STEP1": 100, "two:STEP2": 90, "two:STEP3": None}
 """Bytes with each configuration; None for one that does not run."""
