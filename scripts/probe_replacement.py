@@ -85,7 +85,10 @@ def rounds(x, y, out, arrived, tiles, between, turn, ROUNDS: tl.constexpr, TIMES
 
 def probe(what: Notes, x: torch.Tensor, y: torch.Tensor, kept_bytes: int, between_bytes: int, *, turn: int = 0, times: int = 1,
           stores: bool = False, width: int = 32, pitch: int = 32) -> Probe:  # fmt: skip
-    """Return a launch that keeps `kept_bytes` of `x`, in pieces of `width` elements that lie `pitch` elements apart."""
+    """Return a launch that reads `kept_bytes` of `x` again and again.
+
+    They are pieces of `width` elements that lie `pitch` elements apart.
+    """
     programs = torch.cuda.get_device_properties(0).multi_processor_count
     tiles = kept_bytes // (PIECES * width * ELEMENT_BYTES)
     between = between_bytes // (2048 * ELEMENT_BYTES)

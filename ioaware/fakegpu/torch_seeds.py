@@ -15,6 +15,7 @@ import torch
 from ioaware.fakegpu.cuda_functions import CudaGenerator, DefaultGenerator
 from ioaware.fakegpu.host_caller import replaced_names
 
+_torch: Any = torch
 _torch_random: Any = torch.random
 _cuda: Any = torch.cuda
 _plain: Any = torch.default_generator
@@ -75,7 +76,7 @@ def seeded_torch_seeds(seed: int) -> Generator[TorchSeeds]:
     names: dict[Any, Any] = {
         _torch_random.seed: lambda: seeds.seed(),
         _torch_random.manual_seed: seeds.seed_all,
-        torch.manual_seed: seeds.seed_all,  # another function once torch's compiler is imported
+        _torch.manual_seed: seeds.seed_all,  # another function once torch's compiler is imported
         _torch_random.initial_seed: lambda: seeds.initial("cpu"),
     }
     with replaced_names(names, (torch, torch.random)) as patches:

@@ -71,6 +71,6 @@ POINTS = [(way, kept, between) for way in WAY for kept, between in ((4, 16), (4,
 
 @pytest.mark.parametrize(("way", "kept", "between"), POINTS)
 def test_the_model_replaces_what_an_h100_replaces(way: str, kept: int, between: int) -> None:
-    """Reads between agree within 4 points in a hundred, stores within 12: what is dirty leaves in another order."""
+    """Reads between agree within 4 points in a hundred, stores within 12."""
     off = 0.12 if "stores" in way else 0.04
     assert abs(replayed(kept, between, **WAY[way]) - counted()[way, kept, between]) < off
