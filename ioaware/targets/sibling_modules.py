@@ -7,10 +7,12 @@ process, and the second file would be given the first one's.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 _IMPORTED: dict[Path, dict[str, ModuleType]] = {}
 """Modules that targets imported from their folders, by folder and name."""
@@ -39,6 +41,19 @@ def own_siblings(folder: Path) -> Generator[None]:
         new = {name: sys.modules[name] for name in sys.modules.keys() - before}
         own.update({name: module for name, module in new.items() if _is_in(module, folder)})
         sys.modules.update(others)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportingFrom:
+    """A call of host code, which imports its neighbours from a folder."""
+
+    folder: str
+    run: Callable[[], Any]
+
+    def __call__(self) -> Any:
+        """Run it."""
+        with own_siblings(Path(self.folder)):
+            return self.run()
 
 
 @contextmanager

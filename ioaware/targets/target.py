@@ -26,7 +26,7 @@ from ioaware.targets.generated_call import (
     is_generated_call,
 )
 from ioaware.targets.loading import folder_of, load_function
-from ioaware.targets.sibling_modules import own_siblings
+from ioaware.targets.sibling_modules import ImportingFrom, own_siblings
 from ioaware.targets.signature import Argument, arguments_of, takes_device
 from ioaware.targets.tensor_params import parse_tensor, split_tensors
 
@@ -190,12 +190,7 @@ def _imports_from(folder: str) -> Generator[None]:
 
 def _work_in(folder: str, work: Work) -> Work:
     """Return the work with the neighbours that it imports."""
-
-    def run() -> object:
-        with _imports_from(folder):
-            return work.run()
-
-    return replace(work, run=run) if folder else work
+    return replace(work, run=ImportingFrom(folder, work.run)) if folder else work
 
 
 def _module(name: str, kind: Callable[..., Any], folder: str = "") -> Target:

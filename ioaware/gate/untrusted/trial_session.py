@@ -35,6 +35,7 @@ from ioaware.gate.untrusted.input_contents import copies, same_bits
 from ioaware.result import Launch, ParamValue
 from ioaware.targets.module_state import module_state_restored
 from ioaware.targets.output_check import tensors
+from ioaware.targets.sibling_modules import ImportingFrom
 from ioaware.targets.target import Target, work_of
 from ioaware.torchcompile.compile_hooks import compiled_code_forgotten
 from ioaware.tracing.trace import Tracer, no_garbage_collection, user_errors
@@ -358,6 +359,8 @@ def _enclosed(function: Any) -> Iterator[tuple[str, torch.Tensor]]:
         held: Sequence[tuple[str, object]] = [(f"argument {at}", value) for at, value in enumerate(function.args)]
         yield from _tensors((*held, *function.keywords.items()))
         yield from _enclosed(function.func)
+    elif isinstance(function, ImportingFrom):
+        yield from _enclosed(function.run)
     elif inspect.isfunction(function):
         yield from _tensors(inspect.getclosurevars(function).nonlocals.items())
         defaults = {name: one.default for name, one in inspect.signature(function).parameters.items()}
