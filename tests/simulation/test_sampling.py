@@ -74,7 +74,7 @@ def test_few_lines_that_are_accessed_too_often_are_thinned() -> None:
 def test_a_sampled_replay_agrees_with_a_full_one(
     target: str, params: dict[str, ParamValue], off: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sample of 1,000 events has few sets, each of whole lines; the last case is at the edge of what fits."""
+    """The last case is at the edge of what fits, and a small sample has few sets."""
     loaded = load_target(target)
 
     def moved() -> tuple[list[float], list[float], bool]:
