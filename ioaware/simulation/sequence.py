@@ -116,6 +116,8 @@ class _Streams:
         """Return an empty cache; `capacity_bytes` are those for all lines."""
         capacity_bytes /= self.sample.every
         sets = choose_sets(self.layouts, self.sizes, self.sample, capacity_bytes, model.ways)
+        if not sets.count:  # one set, of which a sweep misses all at once
+            capacity_bytes *= model.reach
         shape = CacheConfig(capacity_bytes, model.partitions, capacity_bytes * model.dirty_share, by_age, sets.count)
         return L2(shape, self.sample.block_bytes(self.layouts), sets.of)
 

@@ -23,6 +23,12 @@ WORD = (1 << 64) - 1
 MIXERS = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9
 """Constants of the SplitMix64 hash, Steele, Lea and Flood 2014."""
 
+FEWEST_SETS = 32
+"""Fewer sets are one set.
+
+With lines so large, what meets in a set is chance that a GPU's thousands of sets do not have.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class CacheSets:
@@ -56,6 +62,8 @@ def choose_sets(layouts: Sequence[Blocks], sizes: Sequence[int], sample: Sample,
     largest = max(range(len(sizes)), key=sizes.__getitem__)
     line_bytes = layouts[largest].line_bytes * sample.every_at(largest) / sample.every
     every_of = tuple(sample.every_at(at) for at in range(len(layouts)))
+    if capacity_bytes < FEWEST_SETS * ways * line_bytes:
+        return CacheSets(0)
     count = _prime_up_to(round(capacity_bytes / (ways * line_bytes)))  # not above it: a set holds whole lines
     return CacheSets(count, tuple(one.first_line for one in layouts), every_of)
 

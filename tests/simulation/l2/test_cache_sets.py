@@ -50,16 +50,18 @@ def test_no_distance_between_lines_brings_them_to_few_sets(apart: int) -> None:
 def test_sets_of_a_sample_are_those_of_all_lines() -> None:
     """One line in four has a quarter of the sets; its lines are numbered anew."""
     layouts, sizes = [Blocks(4096, 1, 4096, 1), Blocks(4096, 1, 4096, 1, first_line=5000)], [5000 * 4096, 100 * 4096]
-    whole = choose_sets(layouts, sizes, Sample(), 960 * 4096, WAYS)
-    part = choose_sets(layouts, sizes, Sample(4, (4, 1), (1.0, 1.0)), 960 * 4096 / 4, WAYS)
-    assert (whole.count, part.count) == (59, 13)
-    assert {part.of(line) for line in range(0, 13 * 4, 4)} == set(range(13))
-    assert {part.of(line) for line in range(5000, 5013)} == set(range(13))
+    whole = choose_sets(layouts, sizes, Sample(), 2560 * 4096, WAYS)
+    part = choose_sets(layouts, sizes, Sample(4, (4, 1), (1.0, 1.0)), 2560 * 4096 / 4, WAYS)
+    assert (whole.count, part.count) == (157, 37)
+    assert {part.of(line) for line in range(0, 37 * 4, 4)} == set(range(37))
+    assert {part.of(line) for line in range(5000, 5037)} == set(range(37))
 
 
 def test_one_set_where_the_ways_are_not_known() -> None:
     assert choose_sets([BLOCK], [4096], Sample(), 1e6, 0).count == 0
     assert CacheSets(0).of(12345) == 0
+    assert choose_sets([BLOCK], [4096], Sample(), 31.9 * WAYS * 4096, WAYS).count == 0, "too few for chance to even out"
+    assert choose_sets([BLOCK], [4096], Sample(), 32 * WAYS * 4096, WAYS).count == 31
 
 
 def test_partitions_keep_their_own_sets() -> None:
