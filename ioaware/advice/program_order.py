@@ -14,7 +14,7 @@ from triton.backends.compiler import GPUTarget
 
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch
-from ioaware.simulation.l2.cache import READ
+from ioaware.simulation.l2.events import READ
 from ioaware.simulation.launch_replay import Replay, replay
 from ioaware.simulation.streams import ReferenceStream
 

@@ -17,7 +17,7 @@ from ioaware.analysis.ir.loops.access_totals import Programs, unknowns, upper_bo
 from ioaware.simulation.addresses.address_blocks import SPARE_LINES, Blocks, Rectangle, Taken, choose_blocks
 from ioaware.simulation.addresses.executed_streams import ExecutedLaunch
 from ioaware.simulation.addresses.known_contents import KnownContents
-from ioaware.simulation.l2.cache import ATOMIC, READ, WRITE, Event
+from ioaware.simulation.l2.events import ATOMIC, READ, WRITE, Events
 from ioaware.simulation.merge import AccessTouches, count_events, merge_events
 from ioaware.simulation.schedule import AgedSm, Schedule, schedule, schedule_by_age
 from ioaware.simulation.spills.launch_spills import LaunchSpills
@@ -268,9 +268,9 @@ class LaunchTouches:
     quantum: float
     wave: Numbers
 
-    def events(self) -> list[Event]:
+    def events(self) -> Events:
         """Return the accesses as events."""
-        return list(merge_events(self.parts, self.quantum, self.wave))
+        return merge_events(self.parts, self.quantum, self.wave)
 
     def count(self) -> int:
         """Return how many events there are."""

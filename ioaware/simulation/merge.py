@@ -5,13 +5,13 @@ They become one event.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ioaware.simulation.l2.cache import Event
+from ioaware.simulation.l2.events import Events
 from ioaware.simulation.stream_lines import LineTouches
 from ioaware.simulation.streams import Numbers
 
@@ -36,8 +36,8 @@ class AccessTouches:
     kind: int
 
 
-def merge_events(parts: Sequence[AccessTouches], quantum: float, wave: Numbers) -> Iterator[Event]:
-    """Yield events in time order.
+def merge_events(parts: Sequence[AccessTouches], quantum: float, wave: Numbers) -> Events:
+    """Return events in time order.
 
     Accesses by one instruction to one line within `quantum` time units are one event.
 
@@ -45,7 +45,7 @@ def merge_events(parts: Sequence[AccessTouches], quantum: float, wave: Numbers) 
     of them, and the second sweep is another event.
     """
     if not sum(part.touches.time.size for part in parts):
-        return
+        return Events.of(())
     order, first = _groups(parts, quantum)
     time, mask, partitions, program = (
         np.concatenate([getattr(part.touches, name) for part in parts])[order]
@@ -56,8 +56,7 @@ def merge_events(parts: Sequence[AccessTouches], quantum: float, wave: Numbers) 
     left, right = (np.bitwise_or.reduceat(np.where(partitions & side, mask, NO_BLOCKS), first) for side in (1, 2))
     by_time = np.argsort(time[first], kind="stable")
     of = first[by_time]
-    columns = (line[of], left[by_time], right[by_time], kind[of], tensor[of], wave[program[of]], program[of])
-    yield from map(Event._make, zip(*(column.tolist() for column in columns), strict=True))
+    return Events(line[of], left[by_time], right[by_time], kind[of], tensor[of], wave[program[of]], program[of])
 
 
 def count_events(parts: Sequence[AccessTouches], quantum: float) -> int:

@@ -9,11 +9,14 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ioaware.display.work_deadline import step
 from ioaware.machine.model import L2Model
 from ioaware.simulation.addresses.address_blocks import Blocks
-from ioaware.simulation.l2.cache import L2, READ, CacheConfig, Event, HbmTraffic
+from ioaware.simulation.l2.cache import L2, CacheConfig, HbmTraffic
 from ioaware.simulation.l2.cache_sets import choose_sets
+from ioaware.simulation.l2.events import READ, Events
 from ioaware.simulation.launch_replay import Replay, choose_layouts, launch_touches
 from ioaware.simulation.regimes import regime
 from ioaware.simulation.sampling import Census, Sample, choose_sample
@@ -106,7 +109,7 @@ class _Streams:
     `waves` is the bytes of each tensor that its waves read, for each launch.
     """
 
-    events: tuple[Sequence[Event], ...]
+    events: tuple[Events, ...]
     sample: Sample
     waves: tuple[Sequence[float], ...]
     layouts: Sequence[Blocks]
@@ -126,8 +129,6 @@ def _sampled_streams(
     replays: Sequence[Replay], storage: Sequence[Mapping[str, int]], layouts: Sequence[Blocks], sizes: Sequence[int]
 ) -> _Streams:
     """Return events of the launches at lines of a sample.
-
-    They are few enough for a replay in Python.
 
     Launches with skew have more events at a line, for fewer programs are at one place at one time: a sample of their own.
     """
@@ -153,7 +154,7 @@ def _replay_all(
     cache = streams.cache(capacity_bytes, model, by_age=by_age)
     found: list[LaunchTraffic] = []
     for number, (events, names, waves) in enumerate(zip(streams.events, storage, streams.waves, strict=True)):
-        cache.traffic = [HbmTraffic() for _ in layouts]
+        cache.forget_traffic()
         cache.run(events)
         left, traffic = cache.dirty_bytes, cache.traffic
         if not cold and number == len(streams.events) - 1:
@@ -192,18 +193,17 @@ def _tensor(name: str, traffic: HbmTraffic, left_dirty: float, waves: float, sca
     )
 
 
-def distinct_bytes_by_wave(events: Sequence[Event], block_bytes: Sequence[float]) -> list[float]:
+def distinct_bytes_by_wave(events: Events, block_bytes: Sequence[float]) -> list[float]:
     """Return the distinct bytes that each wave reads, summed over waves, by tensor.
 
     `block_bytes` is the bytes of a block of each tensor.
     """
-    seen: dict[tuple[int, int], int] = defaultdict(int)
-    of: dict[int, int] = {}
-    for event in events:
-        if event.kind == READ:
-            seen[event.wave, event.line] |= event.left | event.right
-            of[event.line] = event.tensor
-    total = [0.0] * len(block_bytes)
-    for (_, line), mask in seen.items():
-        total[of[line]] += mask.bit_count() * block_bytes[of[line]]
-    return total
+    reads = np.flatnonzero(events.kind == READ)
+    if not reads.size:
+        return [0.0] * len(block_bytes)
+    order = reads[np.lexsort((events.line[reads], events.wave[reads]))]
+    wave, line = events.wave[order], events.line[order]
+    first = np.flatnonzero(np.concatenate(([True], (wave[1:] != wave[:-1]) | (line[1:] != line[:-1]))))
+    masks = np.bitwise_or.reduceat(events.left[order] | events.right[order], first)
+    blocks = np.bincount(events.tensor[order[first]], np.bitwise_count(masks), minlength=len(block_bytes))
+    return (blocks * np.array(block_bytes)).tolist()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ioaware.simulation.l2.cache import L2, READ, CacheConfig, Event
+from ioaware.simulation.l2.cache import L2, CacheConfig
+from ioaware.simulation.l2.events import READ, Event, Events
 from ioaware.simulation.regimes import live_heads, miss_share, regime, sweep_bytes, wave_head_pairs
 
 TILES = 16
@@ -21,7 +22,7 @@ def replay_reads(heads: int, rows: int, at_once: int, capacity: float, *, sawtoo
         order = range(TILES)[::-1] if sawtooth and wave % 2 else range(TILES)
         events += [Event(head * TILES + tile, 1, 0, READ, 0, wave, first) for tile in order for head in live]
     cache = L2(CacheConfig(capacity, 1), [1.0])
-    cache.run(events)
+    cache.run(Events.of(events))
     return cache.traffic[0].read_bytes
 
 

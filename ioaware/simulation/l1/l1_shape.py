@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioaware.machine.model import SECTOR_BYTES, L1Model
+from ioaware.simulation.compiled import compiled
 
 MAX_CHUNK_SECTORS, LINE_SECTORS = 64, 4
 LINE_BYTES = LINE_SECTORS * SECTOR_BYTES
@@ -68,25 +69,27 @@ def reuse_distances(before: Numbers, lines: Numbers) -> Numbers:
     """Return the lines of the distinct chunks accessed since the access `before` each.
 
     `before` is what `previous` returns, `lines` the lines of each access. The distance does not include the chunk itself. It is
-    `NEVER` where there is no access before. Cost: n log(n)^2.
-
-    It counts the accesses since whose own `before` is not after: the first ones to their chunks. Pairs are counted by halves of
-    blocks of doubling size, as in a merge sort.
+    `NEVER` where there is no access before. Cost: n log(n).
     """
-    size = before.size
-    position = np.arange(size, dtype=np.int64)
-    earlier = np.zeros(size, dtype=np.int64)
-    width = 1
-    while width < size:
-        block = position // (2 * width)
-        order = np.lexsort((position, before, block))
-        right = (position[order] // width) % 2 == 1
-        left_lines = np.cumsum(np.where(right, 0, lines[order]))
-        ordered_block = block[order]
-        starts = np.flatnonzero(np.concatenate(([True], ordered_block[1:] != ordered_block[:-1])))
-        ahead = np.concatenate(([0], left_lines))[starts]
-        counted = left_lines - np.repeat(ahead, np.diff(np.concatenate((starts, [size]))))
-        earlier[order[right]] += counted[right]
-        width *= 2
     through = np.cumsum(lines)
-    return np.where(before == NEVER, NEVER, earlier - through[np.maximum(before, 0)])
+    return np.where(before == NEVER, NEVER, _lines_of_first(before, lines) - through[np.maximum(before, 0)])
+
+
+@compiled
+def _lines_of_first(before: Numbers, lines: Numbers) -> Numbers:
+    """Return the lines of the accesses so far whose own `before` is not after.
+
+    These are the first ones to their chunks since then. They are summed in a tree over `before` (Fenwick 1994).
+    """
+    tree = np.zeros(before.size + 1, dtype=np.int64)
+    found = np.zeros(before.size, dtype=np.int64)
+    for at in range(before.size):
+        node = before[at] + 2  # nodes begin at 1, as does NEVER
+        while node > 0:
+            found[at] += tree[node]
+            node -= node & -node
+        node = before[at] + 2
+        while node < tree.size:
+            tree[node] += lines[at]
+            node += node & -node
+    return found

@@ -11,16 +11,16 @@ Source of the even spread: memory that is swept as a whole fits until it is as l
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
 
-from ioaware.simulation.addresses.address_blocks import Blocks
+import numpy as np
+
+from ioaware.simulation.addresses.address_blocks import Blocks, Numbers
 from ioaware.simulation.sampling import Sample
 
-WORD = (1 << 64) - 1
-MIXERS = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9
+MIXERS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 """Constants of the SplitMix64 hash, Steele, Lea and Flood 2014."""
 
 FEWEST_SETS = 32
@@ -41,13 +41,13 @@ class CacheSets:
     first_lines: tuple[int, ...] = ()
     every_of: tuple[int, ...] = ()
 
-    def of(self, line: int) -> int:
-        """Return the set of a line."""
+    def of(self, lines: Numbers) -> Numbers:
+        """Return the sets of lines."""
         if self.count <= 1:
-            return 0
-        storage = bisect_right(self.first_lines, line) - 1
-        number = (line - self.first_lines[storage]) // self.every_of[storage]
-        way, place = divmod(number, self.count)
+            return np.zeros_like(lines)
+        storage = np.searchsorted(self.first_lines, lines, side="right") - 1
+        number = (lines - np.array(self.first_lines)[storage]) // np.array(self.every_of)[storage]
+        way, place = np.divmod(number, self.count)
         mixed = _mixed(way * len(self.first_lines) + storage)
         return (place * (1 + mixed % (self.count - 1)) + mixed) % self.count
 
@@ -75,7 +75,7 @@ def _prime_up_to(number: int) -> int:
     return max(1, number)
 
 
-def _mixed(number: int) -> int:
-    """Return a hash of 31 bits of a number."""
-    mixed = (number + 1) * MIXERS[0] & WORD
-    return (mixed ^ mixed >> 31) * MIXERS[1] % (WORD + 1) >> 33
+def _mixed(numbers: Numbers) -> Numbers:
+    """Return a hash of 31 bits of each number."""
+    mixed = (numbers.astype(np.uint64) + np.uint64(1)) * MIXERS[0]
+    return ((mixed ^ mixed >> np.uint64(31)) * MIXERS[1] >> np.uint64(33)).astype(np.int64)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ioaware.simulation.addresses.address_blocks import Rectangle
-from ioaware.simulation.l2.cache import READ, WRITE
+from ioaware.simulation.l2.events import READ, WRITE
 from ioaware.simulation.schedule import Schedule
 from ioaware.simulation.spills.local_memory import LocalEvents, LocalMemory
 from ioaware.simulation.streams import ReferenceStream

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioaware.simulation.l2.cache import ATOMIC, L2, READ, WRITE, CacheConfig, Event
+from ioaware.simulation.l2.cache import L2, CacheConfig
+from ioaware.simulation.l2.events import ATOMIC, READ, WRITE, Event, Events
 
 LARGE = 1e12
 
@@ -22,7 +23,7 @@ def event(line: int, kind: int = READ, mask: int = 1, partitions: int = 1, wave:
 
 def replay(events: Sequence[Event], capacity: float, partitions: int = 1, block_bytes: float = 1) -> L2:
     cache = L2(CacheConfig(capacity, 1 if partitions == 1 else 2), [block_bytes])
-    cache.run(events)
+    cache.run(Events.of(events))
     return cache
 
 
@@ -131,8 +132,8 @@ def test_a_hit_in_a_copy_leaves_the_line_at_its_home_as_old_as_it_was() -> None:
 def test_by_age_a_line_leaves_although_it_is_read_again() -> None:
     events = [one for line in range(1, 9) for one in (event(0), event(line))]
     kept, aged = (L2(CacheConfig(4.5, 2, by_age=by_age), [1.0]) for by_age in (False, True))
-    kept.run(events)
-    aged.run(events)
+    kept.run(Events.of(events))
+    aged.run(Events.of(events))
     assert kept.traffic[0].read_bytes == 9
     assert aged.traffic[0].read_bytes > 9
 
@@ -149,7 +150,7 @@ def test_writes_are_held_at_their_home_and_by_the_partition_that_writes(partitio
 def test_dirty_blocks_are_written_when_they_are_too_many() -> None:
     writes = [event(line, WRITE) for line in range(10)]
     cache = L2(CacheConfig(15, 2, dirty_bytes=4), [1.0])
-    cache.run(writes)
+    cache.run(Events.of(writes))
     assert cache.traffic[0].write_bytes == 6
     assert sum(cache.dirty_bytes) == 4
 
@@ -186,7 +187,7 @@ def test_dirty_lines_stay_for_the_next_launch_unless_flushed(kept: bool) -> None
     if not kept:
         cache.flush(write_back=False)
         assert cache.traffic[0].left_dirty_bytes == 1
-    cache.run([event(line) for line in range(1, 6)])
+    cache.run(Events.of(event(line) for line in range(1, 6)))
     assert cache.traffic[0].write_bytes == int(kept)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
+import numpy as np
 import pytest
 
 from ioaware.machine import find_machine
 from ioaware.simulation.addresses.address_blocks import Blocks
-from ioaware.simulation.l2.cache import L2, READ, WRITE, CacheConfig, Event
+from ioaware.simulation.l2.cache import L2, CacheConfig
 from ioaware.simulation.l2.cache_sets import CacheSets, choose_sets
+from ioaware.simulation.l2.events import READ, WRITE, Event, Events
 from ioaware.simulation.sampling import Sample
 
 WAYS, COUNT = 16, 61
@@ -21,7 +21,7 @@ def sweep_misses(lines: int) -> float:
     """Return the share of a second sweep that misses, of lines of one byte."""
     cache = L2(CacheConfig(WAYS * COUNT, 1, sets=COUNT), [1.0], SETS.of)
     for _ in range(2):
-        cache.run(Event(line, 1, 0, READ, 0, 0, 0) for line in range(lines))
+        cache.run(Events.of(Event(line, 1, 0, READ, 0, 0, 0) for line in range(lines)))
     return cache.traffic[0].read_bytes / lines - 1
 
 
@@ -32,19 +32,19 @@ def test_a_sweep_changes_from_hit_to_miss_within_one_way() -> None:
 
 
 def test_every_way_of_memory_is_spread_evenly() -> None:
-    found = Counter(SETS.of(line) for line in range(7 * COUNT))
-    assert set(found.values()) == {7}
+    found = np.bincount(SETS.of(np.arange(7 * COUNT)), minlength=COUNT)
+    assert set(found.tolist()) == {7}
 
 
 def test_a_column_of_tiles_meets_in_sets_by_chance() -> None:
     """Three quarters as large as the cache, it gives some sets more lines than ways."""
-    found = Counter(SETS.of(line) for line in range(0, 12 * COUNT * COUNT, COUNT))
-    assert max(found.values()) > WAYS > 8 > min(found.values())
+    found = np.bincount(SETS.of(np.arange(0, 12 * COUNT * COUNT, COUNT)), minlength=COUNT)
+    assert found.max() > WAYS > 8 > found.min()
 
 
 @pytest.mark.parametrize("apart", [2, 3, 10, 30])
 def test_no_distance_between_lines_brings_them_to_few_sets(apart: int) -> None:
-    assert len({SETS.of(line) for line in range(0, 4 * apart * COUNT, apart)}) > 0.9 * COUNT
+    assert np.unique(SETS.of(np.arange(0, 4 * apart * COUNT, apart))).size > 0.9 * COUNT
 
 
 def test_sets_of_a_sample_are_those_of_all_lines() -> None:
@@ -53,13 +53,13 @@ def test_sets_of_a_sample_are_those_of_all_lines() -> None:
     whole = choose_sets(layouts, sizes, Sample(), 2560 * 4096, WAYS)
     part = choose_sets(layouts, sizes, Sample(4, (4, 1), (1.0, 1.0)), 2560 * 4096 / 4, WAYS)
     assert (whole.count, part.count) == (157, 37)
-    assert {part.of(line) for line in range(0, 37 * 4, 4)} == set(range(37))
-    assert {part.of(line) for line in range(5000, 5037)} == set(range(37))
+    assert set(part.of(np.arange(0, 37 * 4, 4)).tolist()) == set(range(37))
+    assert set(part.of(np.arange(5000, 5037)).tolist()) == set(range(37))
 
 
 def test_one_set_where_the_ways_are_not_known() -> None:
     assert choose_sets([BLOCK], [4096], Sample(), 1e6, 0).count == 0
-    assert CacheSets(0).of(12345) == 0
+    assert CacheSets(0).of(np.array([12345])) == 0
     assert choose_sets([BLOCK], [4096], Sample(), 31.9 * WAYS * 4096, WAYS).count == 0, "too few for chance to even out"
     assert choose_sets([BLOCK], [4096], Sample(), 32 * WAYS * 4096, WAYS).count == 31
 
@@ -68,16 +68,16 @@ def test_partitions_keep_their_own_sets() -> None:
     """A line read in both halves of the chip takes room in a set of each."""
     cache = L2(CacheConfig(2 * WAYS, 2, sets=1), [2.0], CacheSets(1, (0,), (1,)).of)
     for _ in range(2):
-        cache.run(Event(line, 1, 1, READ, 0, 0, 0) for line in range(WAYS // 2))
+        cache.run(Events.of(Event(line, 1, 1, READ, 0, 0, 0) for line in range(WAYS // 2)))
     assert cache.traffic[0].read_bytes == WAYS
     for _ in range(2):
-        cache.run(Event(line, 1, 1, READ, 0, 0, 0) for line in range(WAYS // 2 + 1))
+        cache.run(Events.of(Event(line, 1, 1, READ, 0, 0, 0) for line in range(WAYS // 2 + 1)))
     assert cache.traffic[0].read_bytes > 2 * WAYS
 
 
 def test_dirty_lines_that_a_full_set_evicts_are_written() -> None:
     cache = L2(CacheConfig(WAYS, 1, sets=1), [1.0], CacheSets(1).of)
-    cache.run(Event(line, 1, 0, WRITE, 0, 0, 0) for line in range(WAYS + 3))
+    cache.run(Events.of(Event(line, 1, 0, WRITE, 0, 0, 0) for line in range(WAYS + 3)))
     assert (cache.traffic[0].write_bytes, sum(cache.dirty_bytes)) == (3, WAYS)
 
 

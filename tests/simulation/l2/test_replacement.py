@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from ioaware.simulation.addresses.address_blocks import Blocks
-from ioaware.simulation.l2.cache import L2, READ, WRITE, CacheConfig, Event
+from ioaware.simulation.l2.cache import L2, CacheConfig
 from ioaware.simulation.l2.cache_sets import choose_sets
+from ioaware.simulation.l2.events import READ, WRITE, Event, Events
 from ioaware.simulation.sampling import Sample
 
 MIB = 1 << 20
@@ -52,10 +53,10 @@ def replayed(kept: int, between: int, *, turn: bool = False, times: int = 1, sto
     for number in range(rounds):
         side = [chance.randrange(2) for _ in range(tiles)] if turn else side
         for _ in range(times):
-            found.run(event(tile, READ, 0, side[tile]) for tile in range(tiles))
+            found.run(Events.of(event(tile, READ, 0, side[tile]) for tile in range(tiles)))
         start = tiles + number * others
         kind = WRITE if stores else READ
-        found.run(event(line, kind, 1, chance.randrange(2)) for line in range(start, start + others))
+        found.run(Events.of(event(line, kind, 1, chance.randrange(2)) for line in range(start, start + others)))
     return (found.traffic[0].read_bytes / (tiles * LINE) - 1) / (rounds - 1)
 
 

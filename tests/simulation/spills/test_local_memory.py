@@ -7,7 +7,7 @@ import pytest
 
 from ioaware.machine.model import L1_OF_H200
 from ioaware.simulation.l1.l1_shape import L1Shape
-from ioaware.simulation.l2.cache import READ, WRITE
+from ioaware.simulation.l2.events import READ, WRITE
 from ioaware.simulation.schedule import schedule
 from ioaware.simulation.spills.local_memory import LocalMemory, local_memory
 from ioaware.simulation.spills.local_streams import local_streams

@@ -1,0 +1,52 @@
+"""Accesses that reach the L2, merged into events: one array per column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from ioaware.simulation.addresses.address_blocks import Masks, Numbers
+
+READ, WRITE, ATOMIC = 0, 1, 2
+
+
+class Event(NamedTuple):
+    """Merged accesses to one line at one time.
+
+    `left` and `right` are masks of the blocks accessed from each partition; `wave` and `program` are of the first program.
+    """
+
+    line: int
+    left: int
+    right: int
+    kind: int
+    tensor: int
+    wave: int
+    program: int
+
+
+class Events(NamedTuple):
+    """Events in order: the fields of `Event`, as arrays."""
+
+    line: Numbers
+    left: Masks
+    right: Masks
+    kind: Numbers
+    tensor: Numbers
+    wave: Numbers
+    program: Numbers
+
+    @property
+    def size(self) -> int:
+        """How many events there are."""
+        return self.line.size
+
+    @staticmethod
+    def of(events: Iterable[Event]) -> Events:
+        """Return events that are given one by one."""
+        rows = list(events)
+        masks = np.array([(row.left, row.right) for row in rows], dtype=np.uint64).reshape(-1, 2)
+        others = np.array([(row.line, *row[3:]) for row in rows], dtype=np.int64).reshape(-1, 5)
+        return Events(others[:, 0], masks[:, 0], masks[:, 1], *others.T[1:])
