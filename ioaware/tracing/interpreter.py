@@ -42,6 +42,7 @@ from ioaware.tracing.libdevice import install as install_libdevice
 from ioaware.tracing.observer import Observer, observed
 from ioaware.tracing.reductions import install as install_reductions
 from ioaware.tracing.runnable_configurations import Configurations
+from ioaware.tracing.shape_cache import install as install_shape_cache
 from ioaware.tracing.source.dead_loads import Usage
 from ioaware.tracing.source.loop_index import loop_range
 from ioaware.tracing.source.source_rewrite import rewrite
@@ -311,6 +312,7 @@ class _Session:
                 builder = interpreter.interpreter_builder
                 patches.set(builder, "options", replace(builder.options, sanitize_overflow=False))
                 _cache_types(patches)
+                install_shape_cache(patches)
                 yield
         finally:
             scope.restore()
