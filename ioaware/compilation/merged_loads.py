@@ -6,7 +6,6 @@ reads less than at any other value.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -18,13 +17,13 @@ from triton._C import libtriton as _libtriton
 from triton.backends.compiler import GPUTarget
 
 from ioaware.compilation.launches import CapturedLaunch
+from ioaware.compilation.load_roots import LOAD, may_merge
 from ioaware.compilation.triton_ir import first_ir, fresh_ir, general_source, integer_at
 from ioaware.errors import UsageError
 from ioaware.symints.guards import Condition
 
 _native: Any = _libtriton
 _sympy: Any = sympy
-_LOAD = re.compile(r"\btt\.(?:descriptor_)?(?:load|gather)\b")
 
 
 def specialised_to_one(
@@ -60,8 +59,8 @@ def _merges(launch: CapturedLaunch, names: Iterable[str], values: Mapping[str, i
     """Return whether more loads merge where these arguments are 1."""
     with_ones = _with_ones(launch, names)
     try:
-        loads = _loads(first_ir(launch, values, gpu).text)
-        if loads < 2 or _loads(first_ir(with_ones, values, gpu).text) == loads:
+        general = first_ir(launch, values, gpu).text
+        if not may_merge(general) or _loads(first_ir(with_ones, values, gpu).text) == _loads(general):
             return False
         return _merged(with_ones, values, gpu) > _merged(launch, values, gpu)
     except UsageError:  # it does not compile at 1 and cannot be launched there
@@ -90,4 +89,4 @@ def _merged(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -
 
 @lru_cache(maxsize=256)
 def _loads(text: str) -> int:
-    return len(_LOAD.findall(text))
+    return len(LOAD.findall(text))
