@@ -11,6 +11,7 @@ import sysconfig
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import filterfalse
 from pathlib import Path
 from types import CodeType
 from typing import Any, cast
@@ -56,13 +57,32 @@ def calling_code(through: Collection[str] = ()) -> CodeType:
 def host_modules(names: Iterable[str] | None = None) -> list[Any]:
     """Return the modules of host code that are loaded, or those of some names."""
     modules = tuple(sys.modules.values()) if names is None else [sys.modules[name] for name in names]
-    return [  # one expression, as thousands of modules are looked at in each run
-        module
-        for module in modules
-        if isinstance(path := getattr(module, "__dict__", _NO_NAMES).get("__file__"), str) and not is_library(path)
-    ]
+    return [module for module in outside_libraries(modules) if isinstance(_file(module), str)]
 
 
+def outside_libraries(modules: Iterable[Any]) -> list[Any]:
+    """Return the modules that are of no library, with those that name no file.
+
+    Why: each run looks at thousands of modules several times. Those of libraries are passed over without Python code.
+    """
+    by_id = {id(module): module for module in modules}
+    unknown = [by_id[number] for number in filterfalse(_libraries.__contains__, by_id)]
+    found: list[Any] = []
+    for module in unknown:
+        path = _file(module)
+        if isinstance(path, str) and is_library(path):
+            _libraries[id(module)] = module
+        else:
+            found.append(module)
+    return found
+
+
+def _file(module: Any) -> object:
+    return getattr(module, "__dict__", _NO_NAMES).get("__file__")
+
+
+_libraries: dict[int, Any] = {}
+"""Modules of libraries by identity, kept so that no other object has it."""
 _NO_NAMES: Mapping[str, Any] = {}
 
 

@@ -34,13 +34,14 @@ PRELOAD: Mapping[str, tuple[str, ...]] = {
         "triton.compiler.code_generator",
         "ioaware.derivation.derive",
         "torch._subclasses.schema_check_mode",
+        "torch.distributed.tensor",
         "ioaware.sweep.preloaded",
     ),
     "measure": ("ioaware.measurement.measure", "ioaware.prediction"),
 }
 """Modules that all points of a source need, imported once before forking.
 
-Importing takes longer than a small trace.
+Importing takes longer than a small trace. torch imports `torch.distributed.tensor` at the first slice of a fake tensor.
 """
 TIMEOUT_S = 300.0
 MEASURE_MARGIN_S = 60.0

@@ -10,6 +10,7 @@ import functools
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from itertools import filterfalse
 from operator import is_
 from types import CellType, FunctionType, ModuleType
 from typing import Any
@@ -39,9 +40,10 @@ def module_state_restored() -> Generator[None]:
     """
     undo: list[Undo] = []
     seen: set[int] = set()
-    for module in list(sys.modules.values()):
-        if _may_cache(module):
-            _save_module(module, undo, seen)
+    modules = {id(module): module for module in list(sys.modules.values())}
+    for number in list(filterfalse(_of_libraries.__contains__, modules)):  # thousands are passed over without Python code
+        if _may_cache(modules[number]):
+            _save_module(modules[number], undo, seen)
     try:
         with own_arguments(sys.argv[0]):
             yield
@@ -58,7 +60,10 @@ def _may_cache(module: object) -> bool:
     if not isinstance(module, ModuleType) or module.__name__.partition(".")[0] in UNTOUCHED:
         return False
     file = vars(module).get("__file__")
-    if not isinstance(file, str) or is_library(file) or _without_torch.get(module) == len(vars(module)):
+    if isinstance(file, str) and is_library(file):
+        _of_libraries[id(module)] = module
+        return False
+    if not isinstance(file, str) or _without_torch.get(module) == len(vars(module)):
         return False
     values = list(vars(module).values())
     if any(_package(value) in ("torch", "triton") for value in values):
@@ -67,6 +72,8 @@ def _may_cache(module: object) -> bool:
     return False
 
 
+_of_libraries: dict[int, ModuleType] = {}
+"""Modules of libraries by identity, kept so that no other object has it."""
 _without_torch: WeakKeyDictionary[ModuleType, int] = WeakKeyDictionary()
 """Modules that use neither, with how many names they had."""
 

@@ -47,9 +47,16 @@ def executed_code(is_library: Callable[[str], bool]) -> Generator[dict[CodeType,
     Nothing is collected under a debugger.
     """
     codes: dict[CodeType, dict[str, Any]] = {}
+    of_libraries: dict[int, CodeType] = {}
+    folders = _folders_of_torch()
 
     def note(frame: FrameType, _event: str, _argument: Any) -> None:
         code = frame.f_code
+        if id(code) in of_libraries:
+            return
+        if not code.co_filename.startswith(folders) and is_library(code.co_filename):  # for any caller
+            of_libraries[id(code)] = code
+            return
         is_module = "__name__" in frame.f_globals  # other variables of `exec` may hold tensors, which autograd would then copy
         if code not in codes and is_module and not is_library(_acts_for(frame)):
             codes[code] = frame.f_globals
