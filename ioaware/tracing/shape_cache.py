@@ -67,7 +67,7 @@ def _cache_block_types(patches: Patches, shapes: _Sizes) -> None:
             block.name = f"<{text}, {element_ty}>"
             return
         plain(block, element_ty, shape)  # which refuses sizes that no block has
-        if sizes is not None and set(vars(block)) == OF_BLOCK_TYPE and block.name == f"<{block.shape}, {element_ty}>":
+        if sizes is not None and block.__dict__.keys() == OF_BLOCK_TYPE and block.name == f"<{block.shape}, {element_ty}>":
             known[sizes] = shapes.share(block.shape, sizes), block.numel, str(block.shape)
 
     plain: Callable[[Any, Any, Any], None] = patches.set(tl.block_type, "__init__", initialise)
@@ -83,7 +83,7 @@ def _cache_tensors(patches: Patches, shapes: _Sizes) -> None:
             tensor.shape, tensor.numel = known[sizes]
             return
         plain(tensor, handle, type)
-        if sizes is not None and set(vars(tensor)) == OF_TENSOR:
+        if sizes is not None and tensor.__dict__.keys() == OF_TENSOR:
             known[sizes] = shapes.share(tensor.shape, sizes), tensor.numel
 
     plain: Callable[[Any, Any, Any], None] = patches.set(tl.tensor, "__init__", initialise)
