@@ -60,12 +60,12 @@ def host_modules(names: Iterable[str] | None = None) -> list[Any]:
     return [module for module in outside_libraries(modules) if isinstance(_file(module), str)]
 
 
-def outside_libraries(modules: Iterable[Any]) -> list[Any]:
+def outside_libraries(modules: Sequence[Any]) -> list[Any]:
     """Return the modules that are of no library, with those that name no file.
 
     Why: each run looks at thousands of modules several times. Those of libraries are passed over without Python code.
     """
-    by_id = {id(module): module for module in modules}
+    by_id = dict(zip(map(id, modules), modules, strict=True))
     unknown = [by_id[number] for number in filterfalse(_libraries.__contains__, by_id)]
     found: list[Any] = []
     for module in unknown:

@@ -40,7 +40,8 @@ def module_state_restored() -> Generator[None]:
     """
     undo: list[Undo] = []
     seen: set[int] = set()
-    modules = {id(module): module for module in list(sys.modules.values())}
+    loaded = tuple(sys.modules.values())
+    modules = dict(zip(map(id, loaded), loaded, strict=True))
     for number in list(filterfalse(_of_libraries.__contains__, modules)):  # thousands are passed over without Python code
         if _may_cache(modules[number]):
             _save_module(modules[number], undo, seen)

@@ -8,7 +8,6 @@ effect.
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -35,24 +34,25 @@ class Marks:
     """A function whose tests, `for` loops and assignments with loads have numbers."""
 
     def __init__(self, function: ast.FunctionDef) -> None:
-        self.function = copy.deepcopy(function)
-        self.branches = {node: at for at, node in enumerate(_branches(self.function))}
-        self.loops = {node: at for at, node in enumerate(_loops(self.function))}
-        self.assignments = {node: at for at, node in enumerate(_assignments(self.function))}
+        self.function = function
+        nodes = list(ast.walk(function))
+        self.branches = {node: at for at, node in enumerate(_branches(nodes))}
+        self.loops = {node: at for at, node in enumerate(_loops(nodes))}
+        self.assignments = {node: at for at, node in enumerate(_assignments(nodes))}
 
     @staticmethod
-    def mark(function: ast.FunctionDef) -> Marks:
+    def mark(function: ast.FunctionDef, unchanged: ast.FunctionDef) -> Marks:
         """Report each test, loop and assignment of a function to its `Usage`.
 
-        The function is changed.
+        The function is changed, and `unchanged` is another tree of the same source.
         """
-        marks, assignments = Marks(function), list(_assignments(function))
-        for at, branch in enumerate(_branches(function)):
+        own = Marks(function)
+        for branch, at in own.branches.items():
             branch.test = _call(TEST, at, branch.test)
-        for at, loop in enumerate(_loops(function)):
+        for loop, at in own.loops.items():
             loop.iter = _call(LOOP, at, loop.iter)
-        _Wrapper({node: at for at, node in enumerate(assignments)}).visit(function)
-        return marks
+        _Wrapper(own.assignments).visit(function)
+        return Marks(unchanged)
 
 
 class Usage:
@@ -118,17 +118,17 @@ def _call(helper: str, at: int, *arguments: ast.expr) -> ast.Call:
     return ast.Call(ast.Name(helper, ast.Load()), [ast.Constant(at), *arguments], [])
 
 
-def _branches(function: ast.FunctionDef) -> Iterator[ast.If]:
-    return (node for node in ast.walk(function) if isinstance(node, ast.If))
+def _branches(nodes: Sequence[ast.AST]) -> Iterator[ast.If]:
+    return (node for node in nodes if isinstance(node, ast.If))
 
 
-def _loops(function: ast.FunctionDef) -> Iterator[ast.For]:
-    return (node for node in ast.walk(function) if isinstance(node, ast.For))
+def _loops(nodes: Sequence[ast.AST]) -> Iterator[ast.For]:
+    return (node for node in nodes if isinstance(node, ast.For))
 
 
-def _assignments(function: ast.FunctionDef) -> Iterator[ast.stmt]:
+def _assignments(nodes: Sequence[ast.AST]) -> Iterator[ast.stmt]:
     """Yield the assignments of loads whose value may turn out to be unused."""
-    statements = (node for node in ast.walk(function) if isinstance(node, ast.stmt) and _assigned_name(node))
+    statements = (node for node in nodes if isinstance(node, ast.stmt) and _assigned_name(node))
     return (statement for statement in statements if _has_load(statement))
 
 

@@ -82,9 +82,8 @@ def _rewrite_code(source: Any, text: str, first: int, observed: bool) -> tuple[t
     if not text:
         return source.__code__, None
     module = ast.parse(text)
-    definition = next(node for node in module.body if isinstance(node, ast.FunctionDef))
-    _strip_definition(definition)
-    marks = Marks.mark(definition)
+    definition, unchanged = _stripped_definition(module), _stripped_definition(ast.parse(text))
+    marks = Marks.mark(definition, unchanged)
     _Rewriter().visit(module)
     if observed:
         _ObservedRewriter().visit(module)
@@ -197,8 +196,12 @@ The space keeps them apart from every name in a source.
 """
 
 
-def _strip_definition(definition: ast.FunctionDef) -> None:
-    """Remove what runs at definition time: decorators, annotations, defaults."""
+def _stripped_definition(module: ast.Module) -> ast.FunctionDef:
+    """Return the module's function without what runs at definition time.
+
+    It loses decorators, annotations and defaults.
+    """
+    definition = next(node for node in module.body if isinstance(node, ast.FunctionDef))
     definition.decorator_list = []
     definition.returns = None
     parameters = definition.args
@@ -206,6 +209,7 @@ def _strip_definition(definition: ast.FunctionDef) -> None:
         parameter.annotation = None
     parameters.defaults = []
     parameters.kw_defaults = [None for _ in parameters.kwonlyargs]
+    return definition
 
 
 def _interpreter_form(value: Any) -> Any:

@@ -176,9 +176,9 @@ def marked(body: str, **conditions: bool) -> list[str]:
 
     `conditions` are the tests that the compiler decides.
     """
-    module = ast.parse(f"def function():\n{textwrap.indent(textwrap.dedent(body), '    ')}")
-    (function,) = (node for node in module.body if isinstance(node, ast.FunctionDef))
-    marks = Marks.mark(function)
+    text = f"def function():\n{textwrap.indent(textwrap.dedent(body), '    ')}"
+    function, unchanged = (node for _ in range(2) for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
+    marks = Marks.mark(function, unchanged)
     counter, found = ByteCounter(), list[str]()
     for statement, at in marks.assignments.items():
         usage = Usage(marks)
