@@ -116,6 +116,21 @@ def _truncated(value: Any) -> Any:
     raise OpaqueExpressionError(f"int({value})")
 
 
+def _rounded_to_even(value: Any) -> Any:
+    """Return the nearest integer, of two the even one, as Python's `round`.
+
+    floor(x + 1/2), less one where x is a half above an even integer. There the ceiling and the floor are equal; elsewhere they
+    differ by one.
+    """
+    if value.is_integer:
+        return value
+    nearest = _sympy.floor(_sympy.expand(value + sympy.Rational(1, 2)))
+    if _sympy.fraction(_sympy.together(value))[1] % 2 == 1:  # no half
+        return nearest
+    quarter = _sympy.expand(value / 2 - sympy.Rational(1, 4))
+    return nearest + _sympy.ceiling(quarter) - _sympy.floor(quarter) - 1
+
+
 def _where(condition: Any, a: Any, b: Any) -> Any:
     return _sympy.Piecewise((a, condition), (b, True))
 
@@ -137,6 +152,7 @@ _RULES: Mapping[Any, Callable[..., Any]] = {
     torch_functions.FloorToInt: _sympy.floor,
     torch_functions.CeilToInt: _sympy.ceiling,
     torch_functions.TruncToInt: _truncated,
+    torch_functions.RoundToInt: _rounded_to_even,
     torch_functions.Mod: _sympy.Mod,
     torch_functions.PythonMod: _sympy.Mod,
     torch_functions.ModularIndexing: _digit,

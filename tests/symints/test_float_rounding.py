@@ -53,3 +53,21 @@ def test_floats_that_round_once_stay_symbolic() -> None:
     found = np.asarray(result.evaluate(n=sizes)["read_bytes"])
     expected = [4 * ((n // 49) + -(-3 * n // 2) + (9 * n // 4)) for n in range(2, 400)]
     assert np.array_equal(found, expected)
+
+
+def test_halves_are_rounded_to_even_integers() -> None:
+    result = derived("rounded_to_even")
+    assert "n" in (result.symbols or {})
+    sizes = np.arange(2, 200)
+    found = np.asarray(result.evaluate(n=sizes)["read_bytes"])
+    expected = [4 * (n + round(n / 2) + round(n / 3) + round(3 * n / 4) + round(n * 1.5)) for n in range(2, 200)]
+    assert np.array_equal(found, expected)
+    below = np.asarray(derived("rounded_below_zero").evaluate(n=sizes)["read_bytes"])
+    assert np.array_equal(below, [4 * (2 * n + round(-n / 2)) for n in range(2, 200)])
+
+
+def test_a_whole_number_is_its_own_rounding() -> None:
+    """No floor or ceiling is left of `round(n / 1)`."""
+    result = derived("rounded_to_one")
+    assert result.requested
+    assert result.requested.read_formula == "4*n"

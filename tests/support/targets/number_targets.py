@@ -44,6 +44,21 @@ def rounded_once(n: int = 98, device: str = "cuda"):
     return scaled(torch.ones(math.floor(n / 49) + math.ceil(n * 1.5) + math.floor(-n / 4 * 3 + 3 * n), device=device))
 
 
+def rounded_to_even(n: int = 98, device: str = "cuda"):
+    """The nearest integers of whole numbers, halves, thirds, quarters and a product."""
+    return scaled(torch.ones(round(n / 1) + round(n / 2) + round(n / 3) + round(3 * n / 4) + round(n * 1.5), device=device))
+
+
+def rounded_to_one(n: int = 98, device: str = "cuda"):
+    """A size that was divided by a scale of 1."""
+    return scaled(torch.ones(round(n / 1), device=device))
+
+
+def rounded_below_zero(n: int = 98, device: str = "cuda"):
+    """Halves below 0 go to even integers too."""
+    return scaled(torch.ones(2 * n + round(-n / 2), device=device))
+
+
 def whole_elements(n: int = 1000, device: str = "cuda"):
     """Sizes that pass through the types, `operator.index` and `divmod`."""
     if not isinstance(n, (int, float)) or type(n) is not int:
