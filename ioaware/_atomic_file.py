@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -91,7 +90,7 @@ def _new_file(place: Path) -> Path:
     """Create an empty file beside `place`: a unique name, the existing file's mode."""
     if place.exists() and not os.access(place, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    partial = place.with_name(f".{secrets.token_hex(8)}.partial")
+    partial = place.with_name(f".{os.urandom(8).hex()}.partial")
     os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666))
     try:
         if place.exists():

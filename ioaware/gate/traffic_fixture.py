@@ -23,7 +23,7 @@ from ioaware.gate.kernel_facts import ALWAYS, FACTS
 from ioaware.gate.repository.gate_config import DEFAULT_GPU
 from ioaware.gate.snapshot import AND, Snapshot, snapshot_of
 from ioaware.gate.source_edit import Edit, Place, find_call, kept_arguments
-from ioaware.gate.symbolic_call import Sizes, SymbolicSize, SymbolicTensor, derive_call
+from ioaware.gate.symbolic_call import Sizes, SymbolicSize, SymbolicTensor, derive_call, strides_of
 from ioaware.gate.tuning.configurations import judge_all
 from ioaware.gate.verdict import Verdict, worst
 
@@ -124,18 +124,27 @@ class Traffic:
         self.outcomes: list[Outcome] = []
         self.gates = 0
 
-    def tensor(self, *sizes: str | int, dtype: str = "float32", **values: int) -> SymbolicTensor:
+    def tensor(
+        self,
+        *sizes: str | int,
+        dtype: str = "float32",
+        strides: Sequence[str | int] | None = None,
+        **values: int,
+    ) -> SymbolicTensor:
         """Return a tensor whose named sizes are the names of the formulas.
 
-        `values` are those at the first point.
+        `values` are those at the first point. `strides` are in elements, contiguous ones by default: numbers, names, and
+        products such as `"heads*head_dim"`.
         """
         for size in sizes:
             if not isinstance(size, str) and (type(size) is not int or size < 1):
                 raise UsageError(
                     f"a size is a name or a positive integer, not {size!r}", 'For example traffic.tensor("rows", 128).'
                 )
-        self._sizes.add([size for size in sizes if isinstance(size, str)], values)
-        return SymbolicTensor(sizes, str(dtype).removeprefix("torch."))
+        laid_out = None if strides is None else strides_of(strides, len(sizes))
+        made = SymbolicTensor(sizes, str(dtype).removeprefix("torch."), laid_out)
+        self._sizes.add(made.names, values, made.names_of_strides)
+        return made
 
     def size(self, name: str, value: int | None = None) -> SymbolicSize:
         """Return a named size to pass as a number."""

@@ -13,7 +13,17 @@ import pytest
 
 from ioaware.errors import UsageError
 from ioaware.gate.derived_snapshot import recorded
-from ioaware.gate.symbolic_call import DEFAULT_SIZES, Sizes, SymbolicSize, SymbolicTensor, derive_call
+from ioaware.gate.symbolic_call import (
+    DEFAULT_SIZES,
+    Sizes,
+    SymbolicSize,
+    SymbolicTensor,
+    derive_call,
+    made,
+    strides_of,
+)
+from ioaware.gate.traffic_fixture import Traffic
+from ioaware.targets.tensor_params import is_placeholder
 
 
 def scaled(pair: Any, *, options: dict[str, Any], factor: int, plain: str) -> Any:
@@ -79,8 +89,10 @@ def test_views_are_strided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.syspath_prepend(tmp_path)
     module: Any = importlib.import_module("strided_copies")
     x, n = SymbolicTensor(("rows", "cols"), "float16"), SymbolicSize("n")
+    by_columns = SymbolicTensor(("rows", "cols"), "float16", ((1,), ("rows",)))
+    of_wider = SymbolicTensor(("rows", "n"), "float16", (("cols",), (1,)))
 
-    def found(call: Any, *arguments: Any, **sizes: int) -> Any:
+    def found(call: Any, *arguments: Any, x: Any = x, **sizes: int) -> Any:
         return recorded(
             derive_call(call, (x, *arguments), {}, {"rows": 64, "cols": 64, **sizes}, gpu="cuda:90", machine_code=False)
         )
@@ -94,6 +106,41 @@ def test_views_are_strided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert sectors == [2 * 8192, 8192 + 16 * 8192, 8192]
     assert (sliced.texts["reads"], sliced.where) == ("2*n*rows", ("n <= cols",))
     assert copied.texts == {**contiguous.texts, "torch_reads": "2*cols*rows", "torch_writes": "2*cols*rows"}
+    by_strides = found(module.copy, x=by_columns)
+    assert (by_strides.texts, by_strides.other_sectors) == (transposed.texts, transposed.other_sectors)
+    assert by_strides.facts == transposed.facts
+    wider = found(module.copy, x=of_wider, n=32)
+    assert (wider.texts["reads"], wider.facts) == ("2*n*rows", sliced.facts)
+    assert found(module.copy_of_contiguous, x=by_columns).texts == copied.texts
+
+
+@pytest.mark.parametrize(
+    ("strides", "expected"),
+    [((1, "rows"), (1, 3)), (("pitch", 1), (8, 1)), (("2*cols*pitch", "2"), (80, 2)), ((0, 1), (0, 1)), (None, (5, 1))],
+)
+def test_strides(strides: Any, expected: tuple[int, int]) -> None:
+    factors = None if strides is None else strides_of(strides, 2)
+    values = {"rows": 3, "cols": 5, "pitch": 8}
+    for dtype in ("float16", "int64"):
+        tensor = made(SymbolicTensor(("rows", "cols"), dtype, factors), values, "cpu")
+        assert (tuple(tensor.shape), tensor.stride()) == ((3, 5), expected)
+        last = 1 + 2 * expected[0] + 4 * expected[1]
+        assert tensor.untyped_storage().nbytes() == last * tensor.element_size()
+        assert is_placeholder(tensor) == (dtype == "int64")
+
+
+@pytest.mark.parametrize("strides", [(1,), (1, 2, 3), "rows", 4, (1, -1), (True, 1), (1.0, 1), (None, 1)])
+def test_strides_that_are_none(strides: Any) -> None:
+    with pytest.raises(UsageError, match="stride"):
+        strides_of(strides, 2)
+
+
+@pytest.mark.parametrize("stride", ["rows*", "", "rows+1", "2.5", "1" * 19, "pitch", "Sum"])
+def test_a_stride_without_a_value_or_a_name(stride: str) -> None:
+    traffic = Traffic("a test", {}, None, Path.cwd())
+    with pytest.raises(UsageError, match=r"cannot name a size|has no value"):
+        traffic.tensor("rows", "cols", strides=(stride, 1))
+    assert traffic.tensor("rows", "cols", strides=("2*pitch", "rows"), pitch=8).strides == ((2, "pitch"), ("rows",))
 
 
 def test_sizes() -> None:
