@@ -14,7 +14,7 @@ from typing import Any
 
 from ioaware.gate.formulas.formula_reader import WORDS
 from ioaware.gate.setup.host_functions import HostFunction
-from ioaware.gate.setup.host_params import Constant, HostParam
+from ioaware.gate.setup.host_params import DEVICE, Constant, HostParam
 
 DTYPES = ("float16", "float32")
 """Types to try where the source names none.
@@ -55,10 +55,14 @@ class Guess:
     dtypes: dict[str, str]
 
     def params(self) -> dict[str, Constant]:
-        """Return the arguments as parameters of a target, sizes left out."""
+        """Return the arguments as parameters of a target.
+
+        Sizes are left out, and the device, which a target has from ioaware.
+        """
         return {
             name: f"{self.dtypes[name]}[{', '.join(value)}]" if isinstance(value, tuple) else value
             for name, value in self.arguments.items()
+            if name != DEVICE
         }
 
 

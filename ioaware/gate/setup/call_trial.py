@@ -1,6 +1,6 @@
 """Try calls of a host function in this process, and print the first that works.
 
-Its JSON is the last line.
+Its JSON is the last line. So is, while others are tried, that of the best so far.
 
     python -P -m ioaware.gate.setup.call_trial '{"target": "scale.py:scale", "root": ..., "gpu": ..., "guesses": [...]}'
 
@@ -37,20 +37,30 @@ def main(arguments: Sequence[str]) -> int:
     """Answer one question."""
     question: dict[str, Any] = json.loads(arguments[0])
     root, options = Path(question["root"]), {"backward": question["backward"]}
-    answer = try_calls(question["target"], root, question["gpu"], question["guesses"], **options)
-    sys.stdout.flush()
-    os.write(1, b"\n" + json.dumps(answer).encode() + b"\n")
+    _print(try_calls(question["target"], root, question["gpu"], question["guesses"], report=_print, **options))
     return 0
 
 
+def _print(answer: Mapping[str, Any]) -> None:
+    sys.stdout.flush()
+    os.write(1, b"\n" + json.dumps(answer).encode() + b"\n")
+
+
 def try_calls(
-    target: str, root: Path, gpu: str, guesses: Sequence[Mapping[str, Any]], *, backward: bool = False
+    target: str,
+    root: Path,
+    gpu: str,
+    guesses: Sequence[Mapping[str, Any]],
+    *,
+    backward: bool = False,
+    report: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """Return the number of the best guess that works, its formulas and its kernels.
 
     Else why the last one does not. Best is the one that launches the most kernels, and whose formulas have the most sizes: one
     with constants for sizes shows no growth. The search ends where they have all of the guess, or after some that work. With
     `backward` each call that works is tried with its backward pass too, and the answer says whether that works.
+    `report` receives each answer that is the best so far, since the process may not live to give the last.
     """
     from ioaware.targets.loading import load_function
     from ioaware.targets.target import load_target
@@ -82,6 +92,8 @@ def try_calls(
         rank = (len(found["kernels"]), used)
         if rank > most:
             best, most = {"guess": number, **found}, rank
+            if report:
+                report(best)
         if (used == len(guess["sizes"]) and ("backward" in found) == backward) or works == MOST_WORKING:
             break
     return best or {"why": why}

@@ -145,40 +145,57 @@ def _import_error(call: GatedCall, root: Path, statement: str) -> str:
 
     Why: the trial may have loaded the file alone. One import that fails takes all tests of the file with it.
     """
-    done = _python(root, root / call.base, "-c", statement)
-    if done is None:
+    try:
+        done = _python(root, root / call.base, "-c", statement)
+    except subprocess.TimeoutExpired:
         return f"`{statement}` {TOO_LONG}"
     return f"`{statement}` fails{_last_error(done.stderr)}" if done.returncode else ""
 
 
-def _python(root: Path, base: Path, *arguments: str) -> subprocess.CompletedProcess[bytes] | None:
+def _python(root: Path, base: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     """Return how a Python with the repository on its path ended.
 
-    None where it took too long.
+    Raises `TimeoutExpired`, with what it printed.
     """
     paths = [str(Path(ioaware.__file__).resolve().parents[1]), str(base), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    try:
-        return subprocess.run(  # noqa: S603 - this Python and this package
-            [sys.executable, "-P", *arguments],
-            cwd=root,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return None
+    return subprocess.run(  # noqa: S603 - this Python and this package
+        [sys.executable, "-P", *arguments],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
 
 
 def _answer(question: dict[str, Any], root: Path, base: Path) -> dict[str, Any]:
-    done = _python(root, base, "-m", "ioaware.gate.setup.call_trial", json.dumps(question))
-    if done is None:
-        return {"why": f"it {TOO_LONG}"}
+    """Return the answer of a trial.
+
+    Of one that takes too long or dies it is the best until then.
+    """
     try:
-        answer: Any = strict_json.loads((done.stdout.splitlines() or [b""])[-1])
+        done = _python(root, base, "-m", "ioaware.gate.setup.call_trial", json.dumps(question))
+    except subprocess.TimeoutExpired as late:
+        return _last_answer(late.stdout or b"") or {"why": f"it {TOO_LONG}"}
+    return _last_answer(done.stdout) or {"why": _ending(done.returncode, done.stderr)}
+
+
+def _last_answer(printed: bytes) -> dict[str, Any]:
+    """Return the last answer that a process printed, an empty one where it has none."""
+    for line in reversed(printed.splitlines()):
+        if found := _read_answer(line):
+            return found
+    return {}
+
+
+def _read_answer(line: bytes) -> dict[str, Any]:
+    """Return the answer in a line, an empty one where it has none."""
+    try:
+        answer: Any = strict_json.loads(line)
     except (ValueError, RecursionError):
-        return {"why": _ending(done.returncode, done.stderr)}
-    return cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+        return {}
+    is_answer = isinstance(answer, dict) and ("why" in answer or {"guess", "reads", "writes", "kernels"} <= answer.keys())
+    return cast("dict[str, Any]", answer) if is_answer else {}
 
 
 def _ending(code: int, errors: bytes) -> str:

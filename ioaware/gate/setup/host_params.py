@@ -14,7 +14,7 @@ from typing import Literal
 from ioaware.gate.setup.source_calls import is_kernel, parameter_at, passed_on, pointers
 
 Constant = float | bool | str | None
-Kind = Literal["tensor", "float", "int", "bool", "text", "unknown"]
+Kind = Literal["tensor", "float", "int", "bool", "text", "device", "unknown"]
 ANNOTATIONS: dict[str, Kind] = {"Tensor": "tensor", "float": "float", "int": "int", "bool": "bool", "str": "text"}
 MOST_VALUES = 3
 DTYPES = {
@@ -30,6 +30,8 @@ DTYPES = {
 INDEX = re.compile(r"(^|_)(ids?|idx|index|indices|labels?|positions?)$")
 """Names of tensors that likely hold integers."""
 Find = Callable[[str], "ast.FunctionDef | None"]
+DEVICE = "device"
+"""The parameter that receives the GPU, as one of a target does."""
 LAST = ("dim", "axis")
 """Parameters whose value is likely the last dimension, -1."""
 
@@ -75,6 +77,9 @@ def params_of(function: ast.FunctionDef, find: Find) -> Iterator[HostParam]:
     required = positional[: len(positional) - len(arguments.defaults)]
     only = [one for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None]
     for argument in (*required, *only):
+        if argument.arg == DEVICE:
+            yield HostParam(DEVICE, "device", argument in only, values=["cuda"])
+            continue
         param = HostParam(argument.arg, _annotated(argument.annotation), argument in only)
         _read_uses(param, argument.arg, function, find, {function.name})
         if param.kind == "int" and param.name in LAST:

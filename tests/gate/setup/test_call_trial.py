@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from ioaware.gate.setup import first_tests
 from ioaware.gate.setup.call_guesses import first_guesses
 from ioaware.gate.setup.call_trial import try_calls
+from ioaware.gate.setup.gated_calls import GatedCall
 from ioaware.gate.setup.host_functions import find_host_functions
 from tests.support.gate_runs import REPOSITORY
 
@@ -40,6 +42,23 @@ def test_the_first_call_that_works(tmp_path: Path) -> None:
         "writes": "2*cols*rows",
         "kernels": ["scale.py:scale_kernel"],
     }
+
+
+@pytest.mark.slow
+def test_a_device_is_passed_and_is_no_parameter(tmp_path: Path) -> None:
+    source = (REPOSITORY / "scale.py").read_text()
+    source = source.replace("def scale(x, w", "def scale(x, w, device").replace("empty_like(x)", "empty_like(x, device=device)")
+    (tmp_path / "scale.py").write_text(source)
+    (function,) = find_host_functions(tmp_path)
+    chosen = next(one for one in first_guesses(function) if (len(one.arguments["x"]), one.arguments["w"]) == (2, ("cols",)))
+    assert chosen.arguments["device"] == "cuda"
+    question = {"params": chosen.params(), "sizes": chosen.sizes, "small": chosen.small}
+    seen: list[Any] = []
+    found = try_calls(f"{tmp_path / 'scale.py'}:scale", tmp_path, "cuda:90", [question], report=seen.append)
+    assert found["reads"] == "4*cols*rows"
+    assert seen == [found]
+    call = GatedCall(function, ".", "scale", chosen, reads=found["reads"], kernels=("scale.py:scale_kernel",))
+    assert 'traffic(scale, x, w, "cuda") == traffic.snapshot()' in first_tests.tests_text([call]).replace("'", '"')
 
 
 def test_a_function_that_does_not_load(tmp_path: Path) -> None:

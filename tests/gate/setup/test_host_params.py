@@ -50,6 +50,14 @@ def test_what_cannot_be_read_does_not_end_the_reading(first: str) -> None:
     assert found.kind == "tensor"
 
 
+@pytest.mark.parametrize("annotation", ["", ": torch.device", ": Tensor"])
+def test_a_device_is_the_gpu(annotation: str) -> None:
+    source = f"def f(device{annotation}):\n    if device.type == 'cpu': k[(1,)](device)"
+    assert param(source) == HostParam("device", "device", values=["cuda"])
+    assert param(f"def f(*, device{annotation}): ...").keyword_only
+    assert param("def f(devices): ...").kind == "unknown"
+
+
 def test_the_last_dimension_is_tried_for_its_names() -> None:
     assert param("def f(dim: int): ...").values == [-1]
     assert param("def f(dim): ...").values == []

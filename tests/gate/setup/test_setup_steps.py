@@ -64,7 +64,24 @@ def root(tmp_path: Path) -> Path:
 
 
 def answer(**given: Any) -> Any:
-    return said(b"noise\n" + json.dumps(given).encode())
+    return said(b"noise\n" + json.dumps(given).encode(), 0, b"")
+
+
+WORKS = {"guess": 1, "reads": "4*n", "writes": "2*n", "kernels": ["scale.py:scale_kernel"]}
+NO_ANSWER = "its process ended with 0 and no answer"
+
+
+@pytest.mark.parametrize("ending", [b"", b"\nSegmentation fault", b'\n{"guess": 3, "rea'])
+def test_the_best_answer_so_far_stays_where_a_process_does_not_end(
+    root: Path, monkeypatch: pytest.MonkeyPatch, ending: bytes
+) -> None:
+    first, best = (json.dumps({**WORKS, "guess": guess}).encode() for guess in (0, 1))
+    printed = b"noise\n" + first + b"\nmore noise\n" + best + ending
+    late = subprocess.TimeoutExpired("python", 600, output=printed)
+    for given in (late, SimpleNamespace(returncode=-9, stdout=printed, stderr=b"")):
+        Processes(monkeypatch, given, said(b""))
+        (found,) = find_gated_calls(root, "cuda:80", list[str]().append)
+        assert (found.guess, found.why) == (first_guesses(find_host_functions(root)[0])[1], "")
 
 
 def test_a_process_is_asked_and_its_answer_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,9 +112,10 @@ def test_a_process_is_asked_and_its_answer_read(root: Path, monkeypatch: pytest.
     ("given", "why"),
     [
         (answer(why="it leaves its tensors"), "it leaves its tensors"),
-        (answer(), "no answer"),
-        (answer(guess=True), "no answer"),
-        (said(b"[1]"), "no answer"),
+        (answer(), NO_ANSWER),
+        (answer(guess=True), NO_ANSWER),
+        (answer(**{**WORKS, "guess": True}), "no answer"),
+        (said(b"[1]", 0, b""), NO_ANSWER),
         (subprocess.TimeoutExpired("python", 600), "it took longer than 600 s"),
     ],
 )
@@ -389,8 +407,9 @@ def test_nothing_is_passed_as_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_answer_is_the_last_line(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    def tried(*given: Any, backward: bool) -> dict[str, Any]:
+    def tried(*given: Any, backward: bool, report: Any) -> dict[str, Any]:
         assert backward
+        report({"guess": 3})
         print("noise without an end", end="")
         return {"given": [str(one) for one in given]}
 
@@ -398,7 +417,7 @@ def test_the_answer_is_the_last_line(monkeypatch: pytest.MonkeyPatch, capfd: pyt
     question = {"target": "a.py:f", "root": "/r", "gpu": "cuda:90", "backward": True, "guesses": []}
     assert call_trial.main([json.dumps(question)]) == 0
     lines = capfd.readouterr().out.splitlines()
-    assert lines == ["noise without an end", '{"given": ["a.py:f", "/r", "cuda:90", "[]"]}']
+    assert lines == ["", '{"guess": 3}', "noise without an end", '{"given": ["a.py:f", "/r", "cuda:90", "[]"]}']
 
 
 def test_snapshots_are_created_by_this_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
