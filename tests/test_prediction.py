@@ -176,10 +176,11 @@ def test_predict_needs_neither_torch_nor_triton() -> None:
 def test_formulas_are_printed_in_conventional_order() -> None:
     from sympy import Max, Min, Sum, ceiling, symbols
 
-    i, n, b = symbols("i n b", integer=True)
+    i, j, n, b = symbols("i j n b", integer=True)
     assert show(-b + n) == "n - b"
     assert show(Sum(Min(n, b * ceiling(i / b)), (i, 0, n - 1))) == "sum(min(b*ceil(i/b), n) for i in range(n))"
     assert show(Sum(i, (i, 1, n))) == "sum(i for i in range(1, n + 1))"
+    assert show(Sum(i * j, (i, 0, j), (j, 1, n))) == "sum(i*j for j in range(1, n + 1) for i in range(j + 1))"
     assert show(Max(n, b) ** 2) == "max(b, n)**2"
 
 

@@ -82,8 +82,12 @@ class _Printer(StrPrinter):
         return f"{self._text(expr.lhs)} == {self._text(expr.rhs)}"
 
     def _print_Sum(self, expr: Any) -> str:  # noqa: N802
+        """Print the outermost range first, as Python reads it.
+
+        sympy keeps the innermost first.
+        """
         body, *limits = expr.args
-        loops = "".join(f" for {i} in range({self._bounds(low, high)})" for i, low, high in limits)
+        loops = "".join(f" for {i} in range({self._bounds(low, high)})" for i, low, high in reversed(limits))
         return f"sum({self._text(body)}{loops})"
 
     def _bounds(self, low: Any, high: Any) -> str:

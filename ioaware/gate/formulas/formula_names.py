@@ -12,6 +12,7 @@ from typing import Any
 
 from ioaware.errors import UsageError
 from ioaware.gate.formulas.formula_reader import read_conditions, read_formula
+from ioaware.gate.formulas.sum_ranges import with_ranges_by_name
 
 UNKNOWN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*@[A-Za-z0-9_./<>-]+:[0-9]+'*")
 """A value that a kernel loads from memory.
@@ -46,7 +47,7 @@ def read_pair(old: str, new: str, names: Iterable[str]) -> tuple[Any, Any] | str
     found: list[Any] = []
     for side, text in (("old", old), ("new", new)):
         try:
-            found.append(read_formula(text, known))
+            found.append(with_ranges_by_name(read_formula(text, known)))
         except UsageError as error:
             return f"the {side} formula cannot be read: {error.what}"
         except RecursionError:

@@ -23,6 +23,7 @@ from typing import Any
 
 from ioaware.display.text import shorten
 from ioaware.errors import UsageError
+from ioaware.gate.formulas.sum_ranges import Limit, outermost_first
 
 LONGEST_TEXT, DEEPEST, MAX_TERMS = 20_000, 40, 4_000
 LARGEST_POWER, MAX_DIGITS, MAX_BITS = 16, 30, 4_096
@@ -268,29 +269,35 @@ class _Reader:
     def _series(self) -> _Term:
         """Read `body for i in range(low, end) ...)`.
 
-        Indices are read before the body, which uses them.
+        Indices are read before the body, which uses them. The outermost range is written first; snapshots of earlier versions
+        have the innermost first, which a range that uses another one's index shows.
         """
+        import sympy
+
         from ioaware.analysis.formulas.functions import Series, index
 
         body_at, outer = self._at, dict(self._names)
         indices = self._indices_ahead()
         self._names |= {name: index(name) for name in indices}
         body = self._sum().expr
-        limits: list[tuple[Any, Any, Any]] = []
+        limits: list[Limit] = []
         while self._accept("for"):
             symbol = self._names[self._take()]
             self._expect("in")
             self._expect("range")
             self._expect("(")
             first = self._sum().expr
-            low, end = (first, self._sum().expr) if self._accept(",") else (0, first)
+            low, end = (first, self._sum().expr) if self._accept(",") else (sympy.Integer(0), first)
             self._expect(")")
             limits.append((symbol, low, end - 1))
         self._expect(")")
         self._names = outer
         if not limits or self._at <= body_at:
             raise self._refusal("a sum names its range: sum(i for i in range(n))")
-        return _Term(_made(Series, body, limits))
+        found = outermost_first(limits)
+        if found is None:
+            raise self._refusal("each range of a sum needs another one's index")
+        return _Term(_made(Series, body, found[::-1]))
 
     def _indices_ahead(self) -> list[str]:
         """Return the names after `for` up to the closing parenthesis of this sum."""
@@ -307,7 +314,7 @@ class _Reader:
         return found
 
 
-def _made(series: Any, body: Any, limits: list[tuple[Any, Any, Any]]) -> Any:
+def _made(series: Any, body: Any, limits: list[Limit]) -> Any:
     return series(body, *limits)
 
 

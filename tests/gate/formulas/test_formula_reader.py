@@ -61,6 +61,7 @@ def test_printed_formulas_are_read_back() -> None:
         ("[n >= m] + [n == m]", {"n": 4, "m": 4}, 2),
         ("(n if m % 8 == 0 and n >= 3 else 2*n)", {"n": 4, "m": 9}, 8),
         ("(n if m % 8 == 0 and n >= 3 else 2*n)", {"n": 4, "m": 16}, 4),
+        ("sum(i*j for j in range(m) for i in range(j, n))", {"n": 5, "m": 3}, 0 + 1 * (1 + 2 + 3 + 4) + 2 * (2 + 3 + 4)),
         ("sum(i*j for i in range(j, n) for j in range(m))", {"n": 5, "m": 3}, 0 + 1 * (1 + 2 + 3 + 4) + 2 * (2 + 3 + 4)),
         ("2**3 + n", {"n": 1}, 9),
         ("--n", {"n": 5}, 5),
@@ -79,7 +80,7 @@ HOSTILE = [
     "(" * 10_000 + "n" + ")" * 10_000, "[" * 10_000, "sum(" * 5_000, "-" * 30_000 + "n", "n" * (LONGEST_TEXT + 1), "9" * 31,
     "ｎ + 1", "n\u200b", "п", "n²", "1e9", "0x10", "1_000", "n m", "n^2", "n!", "n**", "*n", "", "   ", "()", "n,", "min()",
     "max(n)", "cdiv(n)", "cdiv(n, 0)", "n//0", "n % 0", "n/0", "sum(n)", "sum(i for i in range(n)",
-    "sum(if for if in range(n))",
+    "sum(if for if in range(n))", "sum(i for i in range(j) for j in range(i))", "sum(i for i in range(i))",
     "nan", "inf", "None", "True", "q*n", "range(n)", "min", "[n]", "[n != m]", "(n if n != 3 else 2)", "\x00", "\ud800",
 ]  # fmt: skip
 
