@@ -36,9 +36,8 @@ def theme() -> str:
         f".s-{name} {{ stroke: var(--{name}); fill: none; }} .f-{name} {{ fill: var(--{name}); }}\n" for name in style.COLORS
     )
     dashes = ".dash { stroke-dasharray: 6 3; } .dashdot { stroke-dasharray: 9 3 2 3; } .dot { stroke-dasharray: 1.5 3; }\n"
-    return (
-        f":root {{ {properties(0)} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {properties(1)} }} }}\n{classes}{dashes}"
-    )
+    dark = f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {properties(1)} }} }}\n"
+    return f":root {{ {properties(0)} }}\n{dark}{classes}{dashes}"
 
 
 def digest(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ioaware.report.inline_text import template_text, theme
 from ioaware.report.style import COLORS
 
 MARKS_ALONE = {"ioaware-triton"}
@@ -23,3 +24,9 @@ def luminance(color: str) -> float:
 def test_a_colour_stands_out_from_paper(name: str, theme: int) -> None:
     one, other = sorted((luminance(COLORS[name][theme]), luminance(COLORS["paper"][theme])))
     assert (other + 0.05) / (one + 0.05) >= (3 if name in MARKS_ALONE else 4.5)
+
+
+@pytest.mark.parametrize("sheet", ["document.css", "walk.css", "walk_page.css", "print.css", ""])
+def test_paper_is_never_dark(sheet: str) -> None:
+    text = template_text(sheet) if sheet else theme()
+    assert text.count("prefers-color-scheme: dark") == text.count("@media screen and (prefers-color-scheme: dark)")

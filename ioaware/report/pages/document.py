@@ -76,7 +76,8 @@ def render(document: Document, *, with_pngs: bool = True) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(template_text)
     )
     environment.filters["safe_here"] = Markup  # of SVG and MathML that this package wrote with every text escaped
-    css, script = theme() + template_text("document.css") + document.css, template_text("document.js") + document.script
+    css = theme() + template_text("document.css") + document.css + template_text("print.css")
+    script = template_text("document.js") + document.script
     return environment.get_template(document.template).render(
         {
             **document.values,

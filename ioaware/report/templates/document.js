@@ -267,6 +267,17 @@
     });
   }
 
+  // Paper shows what the page folds away.
+  let unfolded = [];
+  window.addEventListener("beforeprint", () => {
+    unfolded = [...document.querySelectorAll("details:not([open])")];
+    unfolded.forEach((one) => { one.open = true; });
+  });
+  window.addEventListener("afterprint", () => {
+    unfolded.forEach((one) => { one.open = false; });
+    unfolded = [];
+  });
+
   // An open system takes the page's width; its name stays where it was pressed.
   for (const name of document.querySelectorAll(".families summary")) {
     name.addEventListener("click", () => {

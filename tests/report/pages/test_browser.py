@@ -48,6 +48,11 @@ page.onload = async () => {
   const shown = (element) => { const box = element.getBoundingClientRect(); return box.width > 0 && box.height > 0; };
   const area = [...words.querySelectorAll(".area")].find(shown), found = {};
   found.width = words.documentElement.scrollWidth;
+  const opened = () => words.querySelectorAll("details[open]").length, before = opened();
+  inside.dispatchEvent(new inside.Event("beforeprint"));
+  found.printed = opened() === words.querySelectorAll("details").length;
+  inside.dispatchEvent(new inside.Event("afterprint"));
+  found.folded = opened() === before;
   words.querySelectorAll("details").forEach((one) => { one.open = true; });
   const figures = [...words.querySelectorAll("figure[data-figure]")];
   found.figures = figures.map((one) => [...one.querySelectorAll("svg.plot, svg.bars")].filter(shown).length);
@@ -96,9 +101,9 @@ page.onload = async () => {
       };
       found.hits = [type(found.tip.split("\\n")[0]), type("no point has this text"), type("")];
     }
-    const before = area.getAttribute("viewBox");
+    const whole = area.getAttribute("viewBox");
     key(area, "+");
-    found.zoomed = area.getAttribute("viewBox") !== before;
+    found.zoomed = area.getAttribute("viewBox") !== whole;
     key(area, "0");
     found.restored = area.viewBox.baseVal.width === area.width.baseVal.value;
   }
@@ -191,6 +196,7 @@ def test_a_page_works(page: Path, width: int) -> None:
     assert found["unmarked"] == [], "columns are lost without a shadow at the edge"
     assert found["smallest"] == 9, "px of a formula's fractions within indices"
     assert found["buttons"]
+    assert (found["printed"], found["folded"]) == (True, True), "paper has what the page folds away"
     assert found["named"]
     assert found["reached"]
     assert "216 B of 216 B" in found.get("total", "216 B of 216 B")
