@@ -34,7 +34,7 @@ from ioaware.simulation.l2.cache_state import (
     with_lines,
 )
 from ioaware.simulation.l2.events import Events
-from ioaware.simulation.l2.replay import replay
+from ioaware.simulation.l2.cache_steps import replay
 
 Reason = Literal["wave", "capacity", "skew"]
 REASONS: tuple[Reason, ...] = ("wave", "capacity", "skew")
