@@ -16,8 +16,8 @@ from sympy import Expr
 from triton._C import libtriton as _libtriton
 from triton.backends.compiler import GPUTarget
 
+from ioaware.analysis.ir.mlir.load_roots import LOAD, may_merge
 from ioaware.compilation.launches import CapturedLaunch
-from ioaware.compilation.load_roots import LOAD, may_merge
 from ioaware.compilation.triton_ir import first_ir, fresh_ir, general_source, integer_at
 from ioaware.errors import UsageError
 from ioaware.symints.guards import Condition

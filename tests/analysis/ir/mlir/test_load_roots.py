@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ioaware.compilation.load_roots import may_merge
+from ioaware.analysis.ir.mlir.load_roots import may_merge
 
 TWO_TENSORS = """module {
   tt.func public @kernel(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>, %n: i32, %out: !tt.ptr<f32>) {
