@@ -326,13 +326,15 @@ def slow(node_ids: Iterable[str]) -> frozenset[str]:
     """
     left: set[str] = set()
     cases: Counter[str] = Counter()
+    whole = [(re.compile(tests).match, kept and re.compile(kept).search) for tests, kept in SLOW]
+    parts = [(re.compile(tests).match, one_in) for tests, one_in in ONE_IN]
     any_ = re.compile("|".join(tests for tests, _ in (*SLOW, *ONE_IN)))
     for node_id in filter(any_.match, node_ids):
-        if any(re.match(tests, node_id) and not (kept and re.search(kept, node_id)) for tests, kept in SLOW):
+        if any(matches(node_id) and not (keeps and keeps(node_id)) for matches, keeps in whole):
             left.add(node_id)
             continue
-        for tests, one_in in ONE_IN:
-            if re.match(tests, node_id):
+        for matches, one_in in parts:
+            if matches(node_id):
                 test = node_id.partition("[")[0]
                 if cases[test] % one_in:
                     left.add(node_id)
@@ -343,4 +345,4 @@ def slow(node_ids: Iterable[str]) -> frozenset[str]:
 def stale(node_ids: Iterable[str]) -> list[str]:
     """Return the patterns that match no test."""
     ids = list(node_ids)
-    return [tests for tests, _ in (*SLOW, *ONE_IN) if not any(re.match(tests, node_id) for node_id in ids)]
+    return [tests for tests, _ in (*SLOW, *ONE_IN) if not any(map(re.compile(tests).match, ids))]

@@ -17,11 +17,14 @@ import pytest
 from ioaware.errors import IoawareError
 from ioaware.gate.budgets import NAMES
 from ioaware.gate.ci.session_report import ATTACHED, SessionReport, TestCalls, properties
+from ioaware.gate.plain_imports import import_plainly
 from ioaware.gate.repository.gate_config import read_config
 from ioaware.gate.repository.ledger import LEDGER, Ledger, read_ledger, write_ledger
 from ioaware.gate.repository.ungated_files import may_have_gate
 from ioaware.gate.source_edit import Edit, write_edits
 from ioaware.gate.traffic_fixture import Traffic
+
+import_plainly()
 
 MARKER = (
     "traffic(max_bytes=, max_reads=, max_writes=, max_torch_bytes=, vs_compulsory=, max_spills=, min_tma_loads=, gpu=): "
