@@ -12,6 +12,7 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import filterfalse
+from operator import is_
 from pathlib import Path
 from types import CodeType
 from typing import Any, cast
@@ -56,7 +57,21 @@ def calling_code(through: Collection[str] = ()) -> CodeType:
 
 def host_modules(names: Iterable[str] | None = None) -> list[Any]:
     """Return the modules of host code that are loaded, or those of some names."""
-    modules = tuple(sys.modules.values()) if names is None else [sys.modules[name] for name in names]
+    if names is not None:
+        return _of_host_code([sys.modules[name] for name in names])
+    loaded = tuple(sys.modules.values())
+    before, found = _last
+    if len(before) != len(loaded) or not all(map(is_, before, loaded)):  # a run begins with ten questions for the same modules
+        found = _of_host_code(loaded)
+        _last[:] = loaded, found
+    return list(found)
+
+
+_last: list[Any] = [(), []]
+"""All modules when `host_modules` last looked at them, and those of host code."""
+
+
+def _of_host_code(modules: Sequence[Any]) -> list[Any]:
     return [module for module in outside_libraries(modules) if isinstance(_file(module), str)]
 
 
