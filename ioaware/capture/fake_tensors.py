@@ -225,9 +225,10 @@ Of fake tensors they return empty ones.
 
 
 class EmptyRandomTensors(OperatorMode):
-    """Replace `randn_like` by `empty_like`, and refuse sparse tensors of unknown size.
+    """Replace `randn` by `empty`, and refuse sparse tensors of unknown size.
 
-    torch fails on symbolic sizes of 16-bit dtypes. Raises `ReadsDataError`.
+    torch fails on `randn_like` with symbolic sizes of 16-bit dtypes, and decomposes `randn` into several operators. Raises
+    `ReadsDataError`.
     """
 
     def __torch_dispatch__(
@@ -235,9 +236,16 @@ class EmptyRandomTensors(OperatorMode):
     ) -> Any:
         if func is torch.ops.aten.randn_like.default:
             func = torch.ops.aten.empty_like.default
+        if func is torch.ops.aten.randn.default and _holds_normal_numbers((kwargs or {}).get("dtype")):
+            func = torch.ops.aten.empty.memory_format
         if func._schema.name.startswith(SIZED_BY_DATA):
             raise ReadsDataError(
                 f"the host function makes a sparse tensor at {user_line()[0]}, and data decide how many values it has",
                 "Build it from its indices and values, or trace the function.",
             )
         return func(*args, **(kwargs or {}))
+
+
+def _holds_normal_numbers(dtype: torch.dtype | None) -> bool:
+    """Return whether `randn` draws numbers of a dtype; it refuses integers."""
+    return dtype is None or dtype.is_floating_point or dtype.is_complex
