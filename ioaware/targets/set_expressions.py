@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from types import ModuleType
+from dataclasses import dataclass, replace
+from types import CodeType, ModuleType
 from typing import Any, cast
 
-SAME_ORDER = (bool, int, float, complex, type(None))
-"""Types whose hashes, and so order in a set, are the same in each process."""
+from ioaware.targets.loop_effects import commutes
+from ioaware.targets.seen_sets import SAME_ORDER, SeenSets, function_of, is_unordered
+
 OPERATORS = (ast.BitOr, ast.BitAnd, ast.BitXor, ast.Sub)
 METHODS = ("union", "intersection", "difference", "symmetric_difference", "copy")
 """Operators and methods of sets that return sets."""
@@ -25,22 +26,48 @@ IN_ORDER = ("list", "tuple", "iter", "enumerate", "zip", "map", "filter", "next"
 IN_ORDER_METHODS = ("pop", "join", "extend", "fromkeys")
 
 
+READ_ALONE = ("isinstance", "bool", "type", "print", "id", "hash", "repr", "super", "setattr", "deepcopy", "replace", "partial")
+"""Functions that do not use the order of an argument, or have no result that launches may follow."""
+STORING_METHODS = (
+    *("append", "insert", "get", "setdefault", "add", "discard", "remove", "count", "copy", "format"),
+    *("debug", "info", "warning", "warn", "error"),
+    *("update", "difference_update", "intersection_update", "symmetric_difference_update", *METHODS),
+    *("issubset", "issuperset", "isdisjoint"),
+)
+"""Methods that do not use the order of an argument."""
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Names that stand for sets beyond one function.
+    """Names that stand for sets beyond the source of one function.
 
-    They are attributes, and functions that return a set.
+    They are attributes, functions that return a set, and variables that held one. Holders are tables and lists with sets.
     """
 
     attributes: frozenset[str] = frozenset()
     functions: frozenset[str] = frozenset()
+    attribute_holders: frozenset[str] = frozenset()
+    function_holders: frozenset[str] = frozenset()
+    host_functions: frozenset[str] = frozenset()
+    """Functions of host code, which are looked into themselves."""
+    variables: frozenset[str] = frozenset()
+    holders: frozenset[str] = frozenset()
+    arguments: frozenset[str] = frozenset()
+    """Arguments that are sets until the function assigns them something else."""
 
+    def inside(self, seen: SeenSets, code: CodeType) -> Known:
+        """Return what is known inside a function."""
+        at_start, at_end = seen.arguments.get(function_of(code)), seen.variables.get(function_of(code))
+        if at_start is None or at_end is None:
+            return self
+        variables = frozenset(at_end.sets)
+        holders = frozenset(at_start.holders | at_end.holders)
+        return replace(self, variables=variables, holders=holders, arguments=frozenset(at_start.sets) - variables)
 
-def is_unordered(value: Any) -> bool:
-    """Return whether a value is a set with items other than numbers."""
-    if not isinstance(value, (set, frozenset)):
-        return False
-    return not all(isinstance(item, SAME_ORDER) for item in cast("set[Any]", value))
+    @property
+    def has_variables(self) -> bool:
+        """Whether the function held sets."""
+        return bool(self.variables or self.holders or self.arguments)
 
 
 def attributes_of(variables: Iterable[Any]) -> Iterator[str]:
@@ -67,7 +94,16 @@ class SetExpressions:
         self._texts = {
             name: value for name, value in variables.items() if isinstance(value, str) and len(assigned.get(name, ())) < 2
         }
+        self._names |= known.variables
+        self._last_line = {
+            name: min(lines)
+            for name in known.arguments
+            if (lines := [end for node in self._nodes if (end := _end(node, name))])
+        }
+        """The line that assigns an argument something else, which may be a list of its items."""
         for name, values in assigned.items():
+            if name in known.variables:
+                continue
             self._names.discard(name)
             if all(value is not None and self._is_set(value, name) for value in values):
                 self._names.add(name)
@@ -99,8 +135,13 @@ class SetExpressions:
         `name` is the variable that it is assigned to.
         """
         match node:
-            case ast.Name(id=variable):
-                return variable in self._names
+            case ast.Name(id=variable, lineno=line):
+                until = self._last_line.get(variable, line)
+                return variable in self._names or (variable in self._known.arguments and line <= until)
+            case ast.Subscript(value=holder) if self._holds_sets(holder):
+                return True
+            case ast.Call(func=ast.Attribute(value=holder, attr="get" | "pop" | "setdefault")) if self._holds_sets(holder):
+                return True
             case ast.Attribute(attr=attribute):
                 return attribute in self._known.attributes
             case ast.Set(elts=items):
@@ -122,6 +163,18 @@ class SetExpressions:
             case ast.BinOp(left=left, op=operator, right=right):
                 operands = (left, right)
                 return isinstance(operator, OPERATORS) and any(self._is_set(each) or _is_keys(each) for each in operands)
+            case _:
+                return False
+
+    def _holds_sets(self, node: ast.expr) -> bool:
+        """Return whether an expression is a table, a list or a tuple with sets."""
+        match node:
+            case ast.Name(id=name):
+                return name in self._known.holders
+            case ast.Attribute(attr=name):
+                return name in self._known.attribute_holders
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+                return name in self._known.function_holders
             case _:
                 return False
 
@@ -147,9 +200,13 @@ class SetExpressions:
         free = {id(argument) for node in self._nodes if (argument := _free_argument(node))}
         for node in self._nodes:
             match node:
-                case ast.For(body=body, orelse=rest) if all(map(_only_refuses, (*body, *rest))):
+                case ast.For() if commutes(node, self._nodes):
                     pass
-                case ast.For(iter=value) | ast.Starred(value=value) | ast.Assign(targets=[ast.Tuple()], value=value):
+                case ast.For(iter=value) | ast.Starred(value=value) | ast.YieldFrom(value=value):
+                    yield value
+                case ast.Assign(targets=[ast.Tuple() | ast.List() | ast.Subscript(slice=ast.Slice())], value=value):
+                    yield value
+                case ast.AugAssign(op=ast.Add(), value=value):
                     yield value
                 case ast.ListComp(generators=parts) | ast.GeneratorExp(generators=parts) | ast.DictComp(generators=parts):
                     yield from (part.iter for part in parts if id(node) not in free)
@@ -159,8 +216,27 @@ class SetExpressions:
                     yield from values
                 case ast.Call(func=ast.Attribute(value=owner, attr=method), args=values) if method in IN_ORDER_METHODS:
                     yield from (owner, *values)
+                case ast.Call(func=function, args=values) if not self._reads_in_any_order(function):
+                    yield from values
                 case _:
                     pass
+
+    def _reads_in_any_order(self, function: ast.expr) -> bool:
+        """Return whether a function does not use the order of its arguments, or is looked into itself."""
+        match function:
+            case ast.Name(id=name):
+                return name in (*ANY_ORDER, *BY_KEY, *READ_ALONE, *self._known.host_functions)
+            case ast.Attribute(attr=name):
+                return name in (*STORING_METHODS, *READ_ALONE, *self._known.host_functions)
+            case _:
+                return True
+
+
+def _end(node: ast.AST, name: str) -> int:
+    """Return the last line of a statement that assigns this name; 0 for other nodes."""
+    if not isinstance(node, ast.stmt) or all(name != bound for bound, _ in _assignments(node)):
+        return 0
+    return node.end_lineno or node.lineno
 
 
 def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
@@ -202,15 +278,6 @@ def _is_keys(node: ast.expr) -> bool:
     Operators make it a set.
     """
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in VIEWS
-
-
-def _only_refuses(statement: ast.stmt) -> bool:
-    """Return whether a statement raises or does nothing, as a check of each item."""
-    match statement:
-        case ast.If(body=body, orelse=rest):
-            return all(map(_only_refuses, (*body, *rest)))
-        case _:
-            return isinstance(statement, (ast.Assert, ast.Raise, ast.Pass, ast.Continue))
 
 
 def _free_argument(node: ast.AST) -> ast.expr | None:

@@ -12,8 +12,10 @@ import inspect
 import os
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType
@@ -21,7 +23,8 @@ from typing import Any
 
 from torch._C._dynamo import eval_frame
 
-from ioaware.targets.set_expressions import VIEWS, Known, SetExpressions, attributes_of, is_unordered
+from ioaware.targets.seen_sets import MOST_CALLS, SeenSets, is_unordered
+from ioaware.targets.set_expressions import VIEWS, Known, SetExpressions, attributes_of
 
 _frames: Any = eval_frame
 COMPREHENSIONS = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
@@ -39,38 +42,61 @@ _SET_OPCODES = frozenset(dis.opmap[name] for name in ("BUILD_SET", "SET_ADD", "S
 _COLLECTORS: list[object] = []
 
 
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """Host code that ran, with its global variables, and the sets that it held."""
+
+    codes: dict[CodeType, dict[str, Any]] = field(default_factory=dict[CodeType, dict[str, Any]])
+    sets: SeenSets = field(default_factory=SeenSets)
+
+
 @contextmanager
-def executed_code(is_library: Callable[[str], bool]) -> Generator[dict[CodeType, dict[str, Any]]]:
+def executed_code(is_library: Callable[[str], bool]) -> Generator[Executed]:
     """Collect the code of functions that run inside the block.
 
-    Those of files of libraries, and what other packages do for these, are left out. The values are their global variables.
-    Nothing is collected under a debugger.
+    Those of files of libraries, and what other packages do for these, are left out. Nothing is collected under a debugger.
     """
-    codes: dict[CodeType, dict[str, Any]] = {}
+    executed = Executed()
+    codes, sets = executed.codes, executed.sets
+    calls: Counter[CodeType] = Counter()
     of_libraries: dict[int, CodeType] = {}
     folders = _folders_of_torch()
 
-    def note(frame: FrameType, _event: str, _argument: Any) -> None:
+    def enter(frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any] | None:
         code = frame.f_code
         if id(code) in of_libraries:
-            return
+            return None
         if not code.co_filename.startswith(folders) and is_library(code.co_filename):  # for any caller
             of_libraries[id(code)] = code
-            return
-        is_module = "__name__" in frame.f_globals  # other variables of `exec` may hold tensors, which autograd would then copy
-        if code not in codes and is_module and not is_library(_acts_for(frame)):
+            return None
+        if code not in codes:
+            is_module = "__name__" in frame.f_globals  # other variables of `exec` may hold tensors, which autograd then copies
+            if not is_module or is_library(_acts_for(frame)) or _serves_an_import(frame):
+                return None
             codes[code] = frame.f_globals
+        calls[code] += 1
+        if calls[code] > MOST_CALLS:
+            return None
+        sets.enter(code, frame.f_locals)
+        frame.f_trace_lines = False
+        return leave
+
+    def leave(frame: FrameType, event: str, result: Any) -> Callable[..., Any]:
+        if event == "return":
+            sets.leave(frame.f_code, frame.f_locals, result)
+        return leave
 
     if sys.gettrace() is not None:
-        yield codes
+        yield executed
         return
-    _leave_to_python(note.__code__)
-    sys.settrace(note)
-    _COLLECTORS.append(note)
+    _leave_to_python(enter.__code__)
+    _leave_to_python(leave.__code__)
+    sys.settrace(enter)
+    _COLLECTORS.append(enter)
     try:
-        yield codes
+        yield executed
     finally:
-        _COLLECTORS.remove(note)
+        _COLLECTORS.remove(enter)
         sys.settrace(None)
 
 
@@ -97,6 +123,16 @@ def _acts_for(frame: FrameType) -> str:
     return (caller or frame).f_code.co_filename
 
 
+def _serves_an_import(frame: FrameType) -> bool:
+    """Return whether a frame is of a hook that finds or loads modules, and not of a module."""
+    caller: FrameType | None = frame
+    while caller is not None and caller.f_code.co_name != "<module>":
+        if caller.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        caller = caller.f_back
+    return False
+
+
 @lru_cache(maxsize=1)
 def _folders_of_torch() -> tuple[str, ...]:
     specs = [importlib.util.find_spec(name) for name in OF_TORCH]
@@ -112,28 +148,42 @@ def _leave_to_python(code: CodeType) -> None:
     _frames.set_code_exec_strategy(code, _frames._FrameExecStrategy(skip, skip))
 
 
-def lines_in_set_order(codes: Mapping[CodeType, dict[str, Any]]) -> tuple[str, ...]:
+def lines_in_set_order(executed: Executed) -> tuple[str, ...]:
     """Return `file.py:12` of each line that uses the order of a set."""
-    functions = {code: variables for code, variables in codes.items() if code.co_name not in COMPREHENSIONS}
-    known = _known_sets(functions)
+    functions = {code: variables for code, variables in executed.codes.items() if code.co_name not in COMPREHENSIONS}
+    known = _known_sets(functions, executed.sets)
     found: dict[str, None] = {}
     for code, variables in functions.items():
-        if _may_hold_set(code, variables, known) and (sets := _expressions(code, variables, known)):
+        held = known.inside(executed.sets, code)
+        if _may_hold_set(code, variables, held) and (sets := _expressions(code, variables, held)):
             lines = (code.co_firstlineno + node.lineno - 1 for node in sets.used_in_order())
             found |= {f"{Path(code.co_filename).name}:{line}": None for line in lines}
     return tuple(found)
 
 
-def _known_sets(functions: Mapping[CodeType, dict[str, Any]]) -> Known:
+def _known_sets(functions: Mapping[CodeType, dict[str, Any]], seen: SeenSets) -> Known:
     """Return the attributes that are sets, and the functions that return one."""
-    attributes, returning = set[str](), set[str]()
+    known = Known(
+        frozenset(seen.attributes.sets),
+        frozenset(seen.functions.sets),
+        frozenset(seen.attributes.holders),
+        frozenset(seen.functions.holders),
+        host_functions=frozenset(name for code in functions for name in (code.co_name, *_class_of(code))),
+    )
+    attributes, returning = set(known.attributes), set(known.functions)
     for code, variables in functions.items():
         attributes |= set(attributes_of(variables[name] for name in code.co_names if name in variables))
         if _may_hold_set(code, variables, Known()) and (sets := _expressions(code, variables, Known())):
             attributes |= set(sets.attributes())
             if sets.returns():
                 returning.add(code.co_name)
-    return Known(frozenset(attributes), frozenset(returning))
+    return replace(known, attributes=frozenset(attributes), functions=frozenset(returning))
+
+
+def _class_of(code: CodeType) -> tuple[str, ...]:
+    """Return the class whose initialiser a code is."""
+    parts = code.co_qualname.split(".")
+    return (parts[-2],) if len(parts) > 1 and parts[-1] in ("__init__", "__post_init__") else ()
 
 
 def set_order_notes(lines: Iterable[str]) -> tuple[str, ...]:
@@ -146,8 +196,8 @@ def _may_hold_set(code: CodeType, variables: Mapping[str, Any], known: Known) ->
     """Return whether a function makes or names a set, without reading its source."""
     opcodes = set(code.co_code[::2])
     makes = not opcodes.isdisjoint(_SET_OPCODES) or any(isinstance(value, frozenset) for value in code.co_consts)
-    names = {"set", "frozenset", *VIEWS, *known.attributes, *known.functions}
-    return makes or any(name in names or is_unordered(variables.get(name)) for name in code.co_names)
+    names = {"set", "frozenset", *VIEWS, *known.attributes, *known.functions, *known.attribute_holders, *known.function_holders}
+    return makes or known.has_variables or any(name in names or is_unordered(variables.get(name)) for name in code.co_names)
 
 
 def _expressions(code: CodeType, variables: Mapping[str, Any], known: Known) -> SetExpressions | None:

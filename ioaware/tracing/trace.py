@@ -99,14 +99,14 @@ def _traced(target: Target, params: Mapping[str, ParamValue], tracer: Tracer) ->
         tracer.environment() as stand_in,
         user_errors(target.name),
     ):
-        with executed_code(is_library) as codes:
+        with executed_code(is_library) as executed:
             building = tracer.record(lambda: target.call(device="cuda", **values))
             work = work_of(building.output)
             if work is None:  # it was all work
                 work, recording = Work(run=lambda: building.output), building
             else:
                 recording = tracer.record(work.run)
-        check, order = _check(work, recording.output), set_order_notes(lines_in_set_order(codes))
+        check, order = _check(work, recording.output), set_order_notes(lines_in_set_order(executed))
         notes = (*stand_in.notes, *order, *_placeholder_notes(work), *_check_notes(check))
     _refuse_without_choice(target.name, autotune, recording.launches)
     result = _result(target, values, recording, check, notes)

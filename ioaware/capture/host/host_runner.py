@@ -266,10 +266,10 @@ class HostRunner:
         if symbolic.values or self._set_lines is not None:
             yield
             return
-        with executed_code(is_library) as codes:
+        with executed_code(is_library) as executed:
             yield
-        self._executed = codes
-        self._set_lines = lines_in_set_order(codes)
+        self._executed = executed.codes
+        self._set_lines = lines_in_set_order(executed)
 
     def _work(self, run: HostRun, interceptor: Interceptor, index_data: IndexData | None) -> Work | None:
         """Run the work, and return it where the target has one beside its inputs."""
