@@ -135,6 +135,8 @@ def derive_call(
         from ioaware.capture.host.second_call import second_calls_compared
         from ioaware.compilation.triton_ir import find_gpu
         from ioaware.derivation.derive import derive
+        from ioaware.targets.loading import folder_of_function
+        from ioaware.targets.sibling_modules import ImportingFrom
         from ioaware.targets.signature import Argument
         from ioaware.targets.target import Target
 
@@ -144,8 +146,9 @@ def derive_call(
         def call(*, device: str, **values: Any) -> Callable[[], object]:
             given = [made(value, values, device) for value in args]
             named = {name: made(value, values, device) for name, value in kwargs.items()}
-            return lambda: function(*given, **named)
+            return ImportingFrom(folder, lambda: function(*given, **named)) if folder else lambda: function(*given, **named)
 
+        folder = folder_of_function(function)
         name = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', type(function).__name__)}"
         target = Target(name, tuple(Argument(one, "int", value) for one, value in params.items()), call)
         with deferred_full_gc(), nullcontext() if autotune else second_calls_compared():

@@ -24,6 +24,9 @@ from ioaware.errors import IoawareError, UsageError
 from ioaware.targets.operator_libraries import operator_libraries
 from ioaware.targets.sibling_modules import import_path, own_siblings
 
+PREFIX = "ioaware_target_"
+"""How the names of modules begin that are loaded by their path."""
+
 
 def load_function(spec: str) -> Callable[..., Any]:
     """Return the function that `spec` names, with named parameters.
@@ -62,6 +65,13 @@ def folder_of(spec: str) -> str:
     """
     source = Path(spec.rpartition(":")[0])
     return str(source.resolve().parent if source.suffix == ".py" else Path.cwd())
+
+
+def folder_of_function(function: Callable[..., Any]) -> str:
+    """Return the folder of the file that a function was loaded from by its path; empty for any other."""
+    name = str(getattr(function, "__module__", ""))
+    file = getattr(sys.modules.get(name), "__file__", None) if name.startswith(PREFIX) else None
+    return str(Path(file).parent) if file else ""
 
 
 def by_keyword(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,7 +123,7 @@ def load_file(path: Path) -> ModuleType:
     if not found:
         raise UsageError(f"there is no file {path}", "Check the path; it is relative to the current directory.")
     path = path.resolve()
-    name = f"ioaware_target_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
+    name = f"{PREFIX}{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file", "Name a file that ends with .py.")

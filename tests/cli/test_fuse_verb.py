@@ -73,6 +73,16 @@ def test_undecided_is_3_and_an_unsupported_function_is_2(output_of: OutputOf, tm
     assert "has no function 'g'" in output_of("fuse", f"{path}:g", code=2)
 
 
+def test_a_program_imports_its_neighbours_when_it_is_called(output_of: OutputOf, tmp_path: Path) -> None:
+    (tmp_path / "neighbour_of_program.py").write_text("from ioaware.fusion import exp\n")
+    path = tmp_path / "program.py"
+    path.write_text(
+        "from ioaware.fusion import reduce_max, reduce_sum\n\n\n"
+        "def f(x):\n    from neighbour_of_program import exp\n\n    return reduce_sum(exp(x - reduce_max(x)))\n"
+    )
+    assert json.loads(output_of("fuse", f"{path}:f", "--json"))["fusable"]
+
+
 def test_the_kernel_file_can_be_derived(output_of: OutputOf, tmp_path: Path) -> None:
     kernel = tmp_path / "attention_kernel.py"
     text = output_of("fuse", f"{PROGRAMS}:attention", "--kernel", kernel)

@@ -23,6 +23,7 @@ from ioaware.gate.symbolic_call import (
     strides_of,
 )
 from ioaware.gate.traffic_fixture import Traffic
+from ioaware.targets.loading import load_callable
 from ioaware.targets.tensor_params import is_placeholder
 
 
@@ -141,6 +142,30 @@ def test_a_stride_without_a_value_or_a_name(stride: str) -> None:
     with pytest.raises(UsageError, match=r"cannot name a size|has no value"):
         traffic.tensor("rows", "cols", strides=(stride, 1))
     assert traffic.tensor("rows", "cols", strides=("2*pitch", "rows"), pitch=8).strides == ((2, "pitch"), ("rows",))
+
+
+IMPORTS_WHEN_CALLED = """
+import triton, triton.language as tl
+
+@triton.jit
+def k(x, BLOCK: tl.constexpr):
+    tl.store(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), 1)
+
+def fill(x):
+    from neighbour_of_gated import BLOCK
+
+    k[(triton.cdiv(x.numel(), BLOCK),)](x, BLOCK=BLOCK)
+"""
+
+
+def test_a_function_by_its_path_imports_its_neighbours_when_called(tmp_path: Path) -> None:
+    for at, block in (("one", 64), ("two", 128)):
+        (tmp_path / at).mkdir()
+        (tmp_path / at / "neighbour_of_gated.py").write_text(f"BLOCK = {block}\n")
+        (tmp_path / at / "ops.py").write_text(IMPORTS_WHEN_CALLED)
+        function = load_callable(f"{tmp_path / at / 'ops.py'}:fill")
+        derived = derive_call(function, (SymbolicTensor(("n",), "int8"),), {}, {"n": 256}, gpu="cuda:90", machine_code=False)
+        assert derived.launches[0].grid == (256 // block, 1, 1)
 
 
 def test_sizes() -> None:

@@ -36,9 +36,12 @@ def fuse(program: str, kernel: Path | None, as_json: bool, output: Path | None) 
     Example: ioaware fuse attention.py:attention --kernel attention_kernel.py
     """
     from ioaware.analysis.fusion.answer import fuse as find
-    from ioaware.targets.loading import load_function
+    from ioaware.targets.loading import folder_of, load_function
+    from ioaware.targets.sibling_modules import own_siblings
 
-    fusion = find(load_function(program))
+    function = load_function(program)
+    with own_siblings(Path(folder_of(program))):
+        fusion = find(function)
     if kernel:
         emit(dict, lambda: _source(fusion), as_json=False, output=kernel)
     verbose = settings().verbose
