@@ -6,6 +6,7 @@ There are conditions on sizes, and nothing is exact beyond them.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -22,6 +23,7 @@ from ioaware.analysis.ir.sectors.lanes import numeric
 from ioaware.derivation.derive import derive
 from ioaware.errors import UsageError
 from ioaware.targets.target import load_target
+from ioaware.tracing.trace import trace
 from tests.support.ir_zoo.compiled import Launched, Tensor, symbols
 
 pytestmark = pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
@@ -173,6 +175,73 @@ def test_sizes_that_wrap_are_not_exact(host: object, fits: dict[str, int], wraps
     with pytest.raises(UsageError, match=r"wrap around|do not hold"):
         within.evaluate(**wraps)
     assert within.evaluate(**fits)["write_bytes"] == within.requested.write_bytes  # type: ignore[union-attr]
+
+
+@triton.jit
+def masked_by_offset(out, s, n, B: tl.constexpr):
+    """Write rows of their own where the offset is below n: a negative one is."""
+    lanes = tl.arange(0, B)
+    tl.store(out + tl.program_id(0) * B + lanes, 1.0, mask=tl.program_id(0) * s + lanes < n)
+
+
+@triton.jit
+def loop_to_a_product(out, s, B: tl.constexpr):
+    for _ in range(0, s * 4, 1 << 28):
+        tl.store(out + tl.arange(0, B), 1.0)
+
+
+def launch_masked_by_offset(s: int = 64, programs: int = 4, device: str = "cuda") -> torch.Tensor:
+    out = torch.empty(programs * 16, device=device)
+    masked_by_offset[(programs,)](out, s, 2**30, B=16)
+    return out
+
+
+def launch_loop_to_a_product(s: int = 64, device: str = "cuda") -> torch.Tensor:
+    out = torch.empty(16, device=device)
+    loop_to_a_product[(1,)](out, s, B=16)
+    return out
+
+
+def wrapped(number: int) -> int:
+    return (number + 2**31) % 2**32 - 2**31
+
+
+def rows_below(s: int) -> int:
+    return sum(4 * sum(wrapped(program * s) + lane < 2**30 for lane in range(16)) for program in range(4))
+
+
+def turns(s: int) -> int:
+    return 4 * 16 * len(range(0, wrapped(4 * s), 2**28))
+
+
+@pytest.mark.parametrize(
+    ("host", "by_hand", "fits", "wraps"),
+    [
+        (launch_masked_by_offset, rows_below, (2**20, 2**28, 2**29), (2**30, 2**30 + 1)),
+        (launch_loop_to_a_product, turns, (2**20, 2**28, 2**29 - 1), (2**29, 2**29 + 2**20, 2**30)),
+    ],
+)
+def test_exact_numbers_equal_the_trace_up_to_the_wrap(
+    host: object, by_hand: Callable[[int], int], fits: tuple[int, ...], wraps: tuple[int, ...]
+) -> None:
+    """Beyond it the trace counts what wraps; the formula would say something else, and says that it is not exact."""
+    target = load_target(host)  # type: ignore[arg-type]
+    result = derive(target, {"s": fits[0]}, machine_code=False)
+    assert result.exact
+    for s in (*fits, *wraps):
+        traced = trace(target, target.resolve({"s": s})).requested
+        assert traced is not None
+        assert traced.write_bytes == by_hand(s)
+        here = derive(target, {"s": s}, machine_code=False)
+        assert here.exact == (s in fits)
+        if here.exact:
+            assert result.evaluate(s=s)["write_bytes"] == by_hand(s)
+            continue
+        assert here.requested is not None
+        assert here.requested.write_bytes != by_hand(s)
+        assert any("wrap around, which the counts ignore" in note for note in here.launches[0].notes)
+        with pytest.raises(UsageError, match=r"hold for .*s.* <= 2147483647"):
+            result.evaluate(s=s)
 
 
 @triton.jit
