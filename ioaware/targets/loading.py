@@ -68,7 +68,7 @@ def folder_of(spec: str) -> str:
 
 
 def folder_of_function(function: Callable[..., Any]) -> str:
-    """Return the folder of the file that a function was loaded from by its path; empty for any other."""
+    """Return the folder of a function that `load_file` loaded; empty for others."""
     name = str(getattr(function, "__module__", ""))
     file = getattr(sys.modules.get(name), "__file__", None) if name.startswith(PREFIX) else None
     return str(Path(file).parent) if file else ""

@@ -46,7 +46,10 @@ ENDS = "ends"
 
 @dataclass(frozen=True, slots=True)
 class _Effect:
-    """What a statement of a loop does: it refuses, sets a name, adds to it, or ends the loop."""
+    """What a statement of a loop does.
+
+    It refuses, sets a name, adds to it, or ends the loop.
+    """
 
     kind: str
     name: str = ""
@@ -175,7 +178,10 @@ def _read(statements: Iterable[ast.stmt]) -> set[str]:
 
 
 def _read_outside(loop: ast.For, names: set[str], function: Iterable[ast.AST]) -> set[str]:
-    """Return the names that the function reads outside the loop, and outside others that bind some of `names`."""
+    """Return the names that the function reads outside the loop.
+
+    Other loops that bind some of `names` are left out.
+    """
     nodes = list(function)
     others: list[ast.AST] = [node for node in nodes if any(names & _bound(target) for target in _targets(node))]
     inside = {id(part) for part in (*loop.body, *(other for other in others if other is not loop)) for part in ast.walk(part)}

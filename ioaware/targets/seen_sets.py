@@ -71,7 +71,7 @@ class SeenSets:
         self._note(self.arguments, code, values)
 
     def leave(self, code: CodeType, values: Mapping[str, Any], result: Any) -> None:
-        """Look at the variables of a call that ends, at attributes of their values, and at its result."""
+        """Look at the result of a call, at its variables and at their attributes."""
         self._note(self.variables, code, values)
         self.functions.note(code.co_name, result)
         for value in values.values():
@@ -86,7 +86,10 @@ class SeenSets:
 
 
 def function_of(code: CodeType) -> tuple[str, str]:
-    """Return file and name of a function; a comprehension is part of the function around it."""
+    """Return file and name of a function.
+
+    A comprehension is part of the function around it.
+    """
     name = code.co_qualname
     while name.endswith(("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")):
         name = name.rpartition(INNER_FUNCTION)[0]

@@ -27,7 +27,7 @@ IN_ORDER_METHODS = ("pop", "join", "extend", "fromkeys")
 
 
 READ_ALONE = ("isinstance", "bool", "type", "print", "id", "hash", "repr", "super", "setattr", "deepcopy", "replace", "partial")
-"""Functions that do not use the order of an argument, or have no result that launches may follow."""
+"""Functions without a result that follows the order of an argument."""
 STORING_METHODS = (
     *("append", "insert", "get", "setdefault", "add", "discard", "remove", "count", "copy", "format"),
     *("debug", "info", "warning", "warn", "error"),
@@ -100,7 +100,7 @@ class SetExpressions:
             for name in known.arguments
             if (lines := [end for node in self._nodes if (end := _end(node, name))])
         }
-        """The line that assigns an argument something else, which may be a list of its items."""
+        """The line that assigns an argument something else, such as its sorted items."""
         for name, values in assigned.items():
             if name in known.variables:
                 continue
@@ -222,7 +222,10 @@ class SetExpressions:
                     pass
 
     def _reads_in_any_order(self, function: ast.expr) -> bool:
-        """Return whether a function does not use the order of its arguments, or is looked into itself."""
+        """Return whether a function does not use the order of its arguments.
+
+        One of host code is looked into itself.
+        """
         match function:
             case ast.Name(id=name):
                 return name in (*ANY_ORDER, *BY_KEY, *READ_ALONE, *self._known.host_functions)

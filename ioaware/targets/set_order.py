@@ -124,7 +124,7 @@ def _acts_for(frame: FrameType) -> str:
 
 
 def _serves_an_import(frame: FrameType) -> bool:
-    """Return whether a frame is of a hook that finds or loads modules, and not of a module."""
+    """Return whether a frame is of a hook that finds or loads modules."""
     caller: FrameType | None = frame
     while caller is not None and caller.f_code.co_name != "<module>":
         if caller.f_code.co_filename.startswith("<frozen importlib"):

@@ -243,7 +243,7 @@ VALUES = [an_argument, an_argument_replaced, in_a_table, of_a_default, one_of_tw
 
 @pytest.mark.parametrize("use", [*VALUES, the_last_after_a_check])
 def test_a_set_is_found_by_its_value(use: Callable[[], object]) -> None:
-    """The source of the function does not show that it is one, or that its order is used."""
+    """The source of the function does not show it."""
     with executed_code(lambda file: file != __file__) as executed:
         use()
     (line,) = lines_in_set_order(executed)

@@ -224,7 +224,7 @@ def turns(s: int) -> int:
 def test_exact_numbers_equal_the_trace_up_to_the_wrap(
     host: object, by_hand: Callable[[int], int], fits: tuple[int, ...], wraps: tuple[int, ...]
 ) -> None:
-    """Beyond it the trace counts what wraps; the formula would say something else, and says that it is not exact."""
+    """Beyond it the trace counts what wraps, and the formula is not exact."""
     target = load_target(host)  # type: ignore[arg-type]
     result = derive(target, {"s": fits[0]}, machine_code=False)
     assert result.exact
