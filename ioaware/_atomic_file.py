@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ioaware.errors import WriteError
@@ -67,6 +67,23 @@ def make_directory(path: Path) -> None:
     except OSError as error:
         raise cannot_write(path, error) from error
     check_writable(path / ".any")
+
+
+@contextmanager
+def new_directory(path: Path) -> Generator[None]:
+    """Create a directory as `make_directory` does; a failing block leaves none.
+
+    What is not empty stays.
+    """
+    made = [one for one in (path, *path.parents) if not one.exists()]
+    make_directory(path)
+    try:
+        yield
+    except BaseException:
+        for one in made:
+            with suppress(OSError):
+                one.rmdir()
+        raise
 
 
 def append_line(path: Path, line: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ioaware._atomic_file import append_line, atomic_write, check_writable, make_directory
+from ioaware._atomic_file import append_line, atomic_write, check_writable, make_directory, new_directory
 from ioaware.errors import WriteError
 
 
@@ -137,3 +137,15 @@ def test_lines_are_appended(tmp_path: Path) -> None:
     assert path.read_text() == "one\ntwo\n"
     with pytest.raises(WriteError, match="cannot be written"):
         append_line(tmp_path, "one")
+
+
+def test_a_failing_block_leaves_no_directory_that_it_made(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), new_directory(tmp_path / "a" / "b"):
+        raise KeyError
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "old").mkdir()
+    with pytest.raises(KeyError), new_directory(tmp_path / "old"):
+        raise KeyError
+    with new_directory(tmp_path / "new"):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "old"]

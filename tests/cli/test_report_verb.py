@@ -80,13 +80,16 @@ def test_data_dependent_bytes(page) -> None:
         ([f"{TARGETS}:flat", "--over", "nothing=1..4"], "no parameter nothing of integers"),
         (["flash2", "--machine", "abacus"], "no machine 'abacus'"),
         (["flash3"], "flash3"),
-        (["-p", "seq_len=4"], "need a TARGET"),
+        (["-p", "seq_len=4"], "-p needs a TARGET"),
+        (["--study", "h200-length", "--machine", "A100"], "--machine needs a TARGET"),
+        (["--study", "no-study"], "no study 'no-study'"),
+        (["--compare", f"{TARGETS}:flat", f"{TARGETS}:no_function"], "no_function"),
     ],
 )
 def test_refusals(arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["report", *arguments, "-o", str(tmp_path / "out")], Settings()) == 2
     assert message in capsys.readouterr().err
-    assert not (tmp_path / "out" / "report.html").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_two_versions(page) -> None:

@@ -6,15 +6,29 @@ It is a page of one target, or of attention.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ioaware.cli.isolated import isolated
 from ioaware.cli.options import config_option, machine_option, machines_gpu_option, output_option, param_option, verb
 from ioaware.cli.output import progress
 from ioaware.cli.terminal_text import printable
 from ioaware.errors import UsageError
+
+if TYPE_CHECKING:
+    from ioaware.report.pages.document import Document
+
+OF_TARGETS = {
+    "given": "-p",
+    "over": "--over",
+    "machine": "--machine",
+    "gpu": "--gpu",
+    "config": "--config",
+    "no_source": "--no-source",
+}
+"""Options that only the page of a target has, by the names of their parameters."""
 
 
 @verb
@@ -50,7 +64,7 @@ def report(
     a study, or the report on attention, measured live where there is a GPU. Prints the path of report.html last.
     Example: ioaware report flash2 -p heads=16 --over seq_len=1k..64k
     """
-    _check(target, compare, store, study, how)
+    _check(target, compare, store, study)
     if target is None and store is None and study is None:
         path = _attention(output)
     else:
@@ -58,7 +72,7 @@ def report(
     click.echo(printable(str(path)))
 
 
-def _check(target: str | None, compare: str | None, store: Path | None, study: str | None, how: dict[str, Any]) -> None:
+def _check(target: str | None, compare: str | None, store: Path | None, study: str | None) -> None:
     """Raise `UsageError` for options that exclude each other, or that need a target."""
     if (study is not None and (target or compare) is not None) or (compare is not None and store is not None):
         raise UsageError(
@@ -68,9 +82,12 @@ def _check(target: str | None, compare: str | None, store: Path | None, study: s
         raise UsageError(
             "--compare needs two versions, the old and the new one", "For example: ioaware report --compare OLD NEW -o DIR"
         )
-    needy = any(how[name] for name in ("given", "over", "config", "no_source"))
-    if target is None and needy:
-        raise UsageError("-p, --over, --config and --no-source need a TARGET", "For example: ioaware report flash2 -p heads=16")
+    if target is None and (needy := [flag for name, flag in OF_TARGETS.items() if _is_typed(name)]):
+        raise UsageError(f"{needy[0]} needs a TARGET", "For example: ioaware report flash2 -p heads=16")
+
+
+def _is_typed(name: str) -> bool:
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _page(
@@ -82,44 +99,55 @@ def _page(
     how: dict[str, Any],
 ) -> Path:
     """Write any page but attention's."""
-    from ioaware._atomic_file import make_directory
-    from ioaware.cli.target_report import compared, findings_of
+    from ioaware._atomic_file import new_directory
     from ioaware.report.pages.document import write_document
     from ioaware.report.svg.rasterise import check_rasteriser
 
     check_rasteriser()
-    make_directory(output)
+    with new_directory(output):
+        document = _document(target, compare, store, study, how)
+        progress("drawing")
+        return write_document(document, output)
+
+
+def _document(
+    target: str | None,
+    compare: str | None,
+    store: Path | None,
+    study: str | None,
+    how: dict[str, Any],
+) -> Document:
+    """Return the page of a target, of two versions, or of a store or study."""
     with_text = not how.pop("no_source")
     if compare is not None and target is not None:
-        document = compared(compare, target, with_text=with_text, **how)
-    elif target is not None:
+        from ioaware.cli.target_report import compared
+
+        return compared(compare, target, with_text=with_text, **how)
+    if target is not None:
+        from ioaware.cli.target_report import findings_of
         from ioaware.report.pages.target_page import target_page
 
-        found = findings_of(target, store=store, **how)
-        document = target_page(found, with_text=with_text)
-    else:
-        from ioaware.cli.store_report import document_of
+        return target_page(findings_of(target, store=store, **how), with_text=with_text)
+    from ioaware.cli.store_report import document_of
 
-        document = document_of(store, study)
-    progress("drawing")
-    return write_document(document, output)
+    return document_of(store, study)
 
 
 def _attention(output: Path) -> Path:
     """Measure or read what the report on attention shows, and write it."""
     from datetime import UTC, datetime
 
-    from ioaware._atomic_file import make_directory
+    from ioaware._atomic_file import new_directory
     from ioaware.cli.report_data import gathered
     from ioaware.report.attention.attention_page import attention_page
     from ioaware.report.pages.document import write_document
     from ioaware.report.svg.rasterise import check_rasteriser
 
     check_rasteriser()
-    make_directory(output)
-    document = attention_page(gathered(output), datetime.now(UTC))
-    progress("drawing")
-    return write_document(document, output)
+    with new_directory(output):
+        document = attention_page(gathered(output), datetime.now(UTC))
+        progress("drawing")
+        return write_document(document, output)
 
 
 command = report
