@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 import sysconfig
+import threading
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -53,6 +54,14 @@ def calling_code(through: Collection[str] = ()) -> CodeType:
     while caller.f_back is not None and caller.f_code.co_filename in through:
         caller = caller.f_back
     return caller.f_code
+
+
+def other_threads() -> frozenset[int]:
+    """Return the identities of the threads beside the caller's.
+
+    They are no host code: those of a notebook ask for the process's parent, and end the notebook where it changes.
+    """
+    return frozenset(sys._current_frames()) - {threading.get_ident()}  # pyright: ignore[reportPrivateUsage]
 
 
 def host_modules(names: Iterable[str] | None = None) -> list[Any]:

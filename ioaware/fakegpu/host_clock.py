@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from ioaware.fakegpu.host_caller import calling_code, is_library, replaced_names
+from ioaware.fakegpu.host_caller import calling_code, is_library, other_threads, replaced_names
 
 START_NS = 1_767_225_600_000_000_000
 """The first of January 2026, in nanoseconds since 1970."""
@@ -40,7 +40,7 @@ class HostClock:
 
     def __init__(self, seed: int) -> None:
         self.used = False
-        self._others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
+        self._others = other_threads()
         self._start_ns = START_NS + seed * APART_NS
         self._apart_ns = seed * (APART_NS % 3_600_000_000_000)
         self._elapsed_ns = 0

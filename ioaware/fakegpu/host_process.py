@@ -1,20 +1,21 @@
 """Let what differs between processes differ between runs of host code.
 
 These are the hashes of text and of objects, `id()`, and the numbers of processes. A run at seed 0 gets the true ones, one at
-another seed gets others; equal values have equal hashes in each.
+another seed gets others; equal values have equal hashes in each. Threads that were there before get the true ones.
 """
 
 from __future__ import annotations
 
 import builtins
 import os
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
 
-from ioaware.fakegpu.host_caller import calling_code, host_modules, is_library, replaced_names
+from ioaware.fakegpu.host_caller import calling_code, host_modules, is_library, other_threads, replaced_names
 
 MASKS = (0, ~0, 0x5555_5555_5555_5555, 0x3333_3333_3333_3333, 0x6996_9669_9669_6996, 0x0F1E_2D3C_4B5A_6978)
 """Bits in which the hashes of two seeds differ; those of the first two in all."""
@@ -30,27 +31,33 @@ class HostProcess:
     def __init__(self, seed: int) -> None:
         self.used = False
         self._seed = seed
+        self._others = other_threads()
         self._mask = MASKS[seed % len(MASKS)]
 
     def hash(self, value: Any) -> int:
         """Return the hash of a value, another one for each seed where processes differ."""
         plain = builtins.hash(value)
-        if _has_same_hash(value):
+        if self._is_elsewhere() or _has_same_hash(value):
             return plain
         self.used = True
         return plain ^ (self._mask >> 1 if self._mask > 0 else self._mask)
 
     def id(self, value: Any) -> int:
         """Return the identity of a value, another one for each seed."""
+        if self._is_elsewhere():
+            return builtins.id(value)
         self.used = True
         return builtins.id(value) ^ (self._mask & ADDRESS_BITS)
 
     def number(self, plain: Callable[[], int]) -> int:
         """Return the number of a process, another one for each seed, to host code."""
-        if is_library(calling_code().co_filename):
+        if self._is_elsewhere() or is_library(calling_code().co_filename):
             return plain()
         self.used = True
         return plain() + self._seed
+
+    def _is_elsewhere(self) -> bool:
+        return threading.get_ident() in self._others
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import secrets
+import threading
 import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.random import bit_generator
 
 from ioaware._monkeypatch import Patches
-from ioaware.fakegpu.host_caller import calling_code, is_library
+from ioaware.fakegpu.host_caller import calling_code, is_library, other_threads
 
 _numpy: Any = np.random
 _random: Any = random
@@ -32,6 +33,7 @@ class HostRandom:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._made_generator = False
+        self._others = other_threads()
         self._system = random.Random(seed)  # noqa: S311 - no secret
         random.seed(seed)
         _numpy.seed(seed)
@@ -52,7 +54,7 @@ class HostRandom:
 
         Libraries name temporary files by random bytes.
         """
-        if is_library(calling_code(DRAWING).co_filename):
+        if threading.get_ident() in self._others or is_library(calling_code(DRAWING).co_filename):
             return plain(count)
         self._made_generator = True
         return self._system.randbytes(count)
