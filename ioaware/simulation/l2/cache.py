@@ -33,8 +33,8 @@ from ioaware.simulation.l2.cache_state import (
     empty_state,
     with_lines,
 )
-from ioaware.simulation.l2.events import Events
 from ioaware.simulation.l2.cache_steps import replay
+from ioaware.simulation.l2.events import Events
 
 Reason = Literal["wave", "capacity", "skew"]
 REASONS: tuple[Reason, ...] = ("wave", "capacity", "skew")
