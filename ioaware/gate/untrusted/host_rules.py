@@ -46,7 +46,7 @@ def deferred_code(evidence: Evidence) -> Iterator[Finding]:
 
 
 def replaced_function(evidence: Evidence) -> Iterator[Finding]:
-    """Find replaced public functions of torch, Triton and Python."""
+    """Find replaced public functions of torch, Triton and Python, and operators."""
     for name, place in evidence.trials.replaced.items():
         what = "a public function is replaced, and with it what an evaluator measures or compares with"
         yield Finding("replaced_function", Outcome.REFUSED, what, name, {"replacement": place})

@@ -30,6 +30,7 @@ from ioaware.fakegpu.storages import OperatorMode, strided_tensors
 from ioaware.gate.untrusted.access_coverage import OperatorReads, ReadCoverage, storage_key
 from ioaware.gate.untrusted.global_seeds import GlobalSeeds
 from ioaware.gate.untrusted.guarded_functions import GuardedFunctions
+from ioaware.gate.untrusted.guarded_operators import GuardedOperators
 from ioaware.gate.untrusted.host_events import HostEvents, StreamOrder, recorded_host_code
 from ioaware.gate.untrusted.input_contents import copies, same_bits
 from ioaware.result import Launch, ParamValue
@@ -115,6 +116,7 @@ class Session:
     tracer: TrialTracer
     order: StreamOrder
     guard: GuardedFunctions
+    operators: GuardedOperators
     byte: int
     seeds: GlobalSeeds
     loading: HostEvents
@@ -307,6 +309,7 @@ def trial_session(
             seeds.noted(),
             _launches_of_this_thread_only(),
             GuardedFunctions() as guard,
+            GuardedOperators() as operators,
             user_errors("the target"),
         ):
             tracer.work = order.work
@@ -325,7 +328,7 @@ def trial_session(
             tracer.coverage.watch(list(named.values()))
             loading = replace(order.events, pending=set(), looks=[])  # modules look at their callers to name classes
             inputs = tuple(named.values())
-            yield Session(target, work, inputs, tuple(named), writable, tracer, order, guard, byte, seeds, loading)
+            yield Session(target, work, inputs, tuple(named), writable, tracer, order, guard, operators, byte, seeds, loading)
     finally:
         random.setstate(states[0])
         np.random.set_state(states[1])

@@ -65,7 +65,7 @@ class Trials:
     The first output was overwritten.
     """
     replaced: dict[str, str] = field(default_factory=dict[str, str])
-    """Public functions that the target replaced, with the place of the replacement."""
+    """Public functions and operators that the target replaced, each with how."""
     events: list[HostEvents] = field(default_factory=list[HostEvents])
     error: str = ""
     """Why a trial could not run; empty where all did."""
@@ -241,7 +241,7 @@ class _Runner:
             try:
                 use(session)
             finally:
-                self.trials.replaced |= session.guard.changed()
+                self.trials.replaced |= session.guard.changed() | session.operators.changed()
                 self.trials.events += [session.loading, session.order.events]
 
     def _kept(self, call: Call) -> Call:

@@ -64,6 +64,7 @@ MORE: dict[str, tuple[str, Outcome]] = {
     "copies_what_numpy_computes": ("unread_input", REFUSED),
     "every_second_element": ("unread_input", REFUSED),
     "sets_the_default_type": ("replaced_function", REFUSED),
+    "enters_a_mode": ("replaced_function", REFUSED),
     "waits_for_an_earlier_event": ("other_stream", REFUSED),
     "restores_an_earlier_state": ("seed_set", REFUSED),
     "searches_the_stack": ("callers_examined", SUSPECT),

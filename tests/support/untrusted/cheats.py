@@ -19,6 +19,7 @@ import numpy as np
 import torch
 import triton
 import triton.language as tl
+from torch.overrides import TorchFunctionMode
 
 
 @triton.jit
@@ -159,6 +160,18 @@ def every_second_element(x):
 
 def sets_the_default_type(x):
     torch.set_default_dtype(torch.float16)
+    return doubled(x)
+
+
+class Agreeing(TorchFunctionMode):
+    """A mode in which all tensors are close."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return True if func in (torch.allclose, torch.isclose) else func(*args, **(kwargs or {}))
+
+
+def enters_a_mode(x):
+    Agreeing().__enter__()
     return doubled(x)
 
 
