@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from time import monotonic
+from time import process_time
 
 from ioaware.analysis.formulas.evaluate import OutsideFormulaError
 from ioaware.derivation.derived import Derived
@@ -24,10 +24,10 @@ def with_pieces(
 ) -> Curve:
     """Return the curve with points of derivations at its values that were left out.
 
-    From `own` downwards, then upwards, up to a value that no derivation holds at. It ends when so many seconds are used, and a
+    From `own` downwards, then upwards, up to a value that no derivation holds at. It ends when so many seconds of CPU time are used, and a
     side ends after a slow derivation: the compiler takes longer with each power of two.
     """
-    end = monotonic() + seconds
+    end = process_time() + seconds
     late = False
     pieces: list[Derived] = []
     found: dict[int, Moved] = {}
@@ -38,13 +38,13 @@ def with_pieces(
         for value in values:
             point = _point(pieces, one.span.name, value, bound)
             if point is None:
-                start = monotonic()
+                start = process_time()
                 late = late or slow or start >= end
                 piece = None if slow or start >= end else within(seconds, lambda value=value: _derived(derive_at, value))
                 if piece is None or (point := _point([piece], one.span.name, value, bound)) is None:
                     return
                 pieces.append(piece)
-                slow = monotonic() - start > seconds * SLOW
+                slow = process_time() - start > seconds * SLOW
             found[value] = point
 
     points(sorted((value for value in one.left_out if value < own), reverse=True))
