@@ -24,8 +24,8 @@ def with_pieces(
 ) -> Curve:
     """Return the curve with points of derivations at its values that were left out.
 
-    From `own` downwards, then upwards, up to a value that no derivation holds at. It ends when so many seconds of CPU time are used, and a
-    side ends after a slow derivation: the compiler takes longer with each power of two.
+    From `own` downwards, then upwards, up to a value that no derivation holds at. It ends when so many seconds of CPU time are
+    used, and a side ends after a slow derivation: the compiler takes longer with each power of two.
     """
     end = process_time() + seconds
     late = False
