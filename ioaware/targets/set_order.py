@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import dis
 import importlib.util
-import inspect
+import linecache
 import os
 import sys
 import textwrap
@@ -17,6 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from inspect import getblock
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -202,11 +203,26 @@ def _may_hold_set(code: CodeType, variables: Mapping[str, Any], known: Known) ->
     return makes or known.has_variables or any(name in names or is_unordered(variables.get(name)) for name in code.co_names)
 
 
+@lru_cache(maxsize=4096)
+def _source(code: CodeType) -> str:
+    """Return the source of a function, without its indentation.
+
+    Why not by `inspect`: it looks for the module among all modules at each call, which took two thirds of a derivation.
+    Raises `SyntaxError` where there is none.
+    """
+    lines = linecache.getlines(code.co_filename)
+    if not lines:
+        raise SyntaxError(f"no source of {code.co_name}")
+    return (
+        "".join(lines) if code.co_name == "<module>" else textwrap.dedent("".join(getblock(lines[code.co_firstlineno - 1 :])))
+    )
+
+
 def _expressions(code: CodeType, variables: Mapping[str, Any], known: Known) -> SetExpressions | None:
     """Return the sets of a function; None without its source."""
     try:
-        tree: ast.AST = ast.parse(textwrap.dedent(inspect.getsource(code)))
-    except (OSError, SyntaxError):
+        tree: ast.AST = ast.parse(_source(code))
+    except SyntaxError:
         return None
     if code.co_name == "<lambda>":  # its source is the whole statement
         tree = ast.Tuple([node for node in ast.walk(tree) if isinstance(node, ast.Lambda)], ast.Load())
