@@ -220,6 +220,8 @@ def _source(code: CodeType) -> str:
 
 def _expressions(code: CodeType, variables: Mapping[str, Any], known: Known) -> SetExpressions | None:
     """Return the sets of a function; None without its source."""
+    linecache.checkcache(code.co_filename)
+    linecache.lazycache(code.co_filename, dict(variables))  # a module in an archive has its source from its loader
     try:
         tree: ast.AST = ast.parse(_source(code))
     except SyntaxError:

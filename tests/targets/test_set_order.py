@@ -7,6 +7,7 @@ import importlib
 import operator
 import sys
 import weakref
+import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -337,3 +338,31 @@ def test_what_host_code_has_that_package_do_is_host_code() -> None:
     with executed_code(host_caller.is_library) as executed:
         flatten([1])
     assert flatten.__code__ in executed.codes
+
+
+IN_A_FILE = "def use(names):\n{body}    return {result}\n"
+
+
+def lines_of(file: Path, module: Any) -> tuple[str, ...]:
+    with executed_code(lambda name: not name.startswith(str(file))) as executed:
+        module["use"]({"a", "b"})
+    return lines_in_set_order(executed)
+
+
+def test_a_file_that_was_edited_is_read_anew(tmp_path: Path) -> None:
+    file = tmp_path / "host.py"
+    for body, result, lines in (("", "sorted(names)", ()), ("    names = set(names)\n", "list(names)", ("host.py:3",))):
+        file.write_text(IN_A_FILE.format(body=body, result=result))
+        module: dict[str, Any] = {"__name__": "host", "__file__": str(file)}
+        exec(compile(file.read_text(), file, "exec"), module)  # noqa: S102
+        assert lines_of(file, module) == lines
+
+
+def test_a_module_in_an_archive_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "host.zip"
+    with zipfile.ZipFile(archive, "w") as into:
+        into.writestr("host_in_an_archive.py", IN_A_FILE.format(body="", result="list(names)"))
+    monkeypatch.syspath_prepend(str(archive))
+    module = importlib.import_module("host_in_an_archive")
+    monkeypatch.delitem(sys.modules, "host_in_an_archive")
+    assert lines_of(archive, vars(module)) == ("host_in_an_archive.py:2",)
