@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._sympy import functions as _functions
 
 from ioaware.compilation.launches import items_of
-from ioaware.fakegpu.host_caller import replaced_names
+from ioaware.fakegpu.replaced_names import replaced_names
 from ioaware.symints.number_types import STAND_INS, replaceable_types
 from ioaware.symints.to_sympy import has_plain_form
 from ioaware.targets.loading import is_library

@@ -9,14 +9,13 @@ import importlib.util
 import sys
 import sysconfig
 import threading
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import filterfalse
 from operator import is_
 from pathlib import Path
 from types import CodeType
-from typing import Any, cast
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -24,13 +23,16 @@ import sympy
 import torch
 import triton
 
-from ioaware._monkeypatch import Patches
-
 _imported = (torch, triton, np, sympy, mpmath)
-_of_the_compiler = tuple(map(importlib.util.find_spec, ("jinja2", "networkx")))  # torch's compiler imports them when it runs
+_imported_later = (
+    *("jinja2", "networkx"),  # by torch's compiler when it runs
+    *("numba", "llvmlite", "msgspec", "click", "rich"),  # by ioaware
+    *("_pytest", "pytest", "pluggy", "hypothesis", "execnet", "xdist"),  # by tests, around what they derive
+)
+_found = tuple(map(importlib.util.find_spec, _imported_later))
 PACKAGES = (
     *(Path(str(module.__file__)).parent for module in _imported),
-    *(Path(spec.origin).parent for spec in _of_the_compiler if spec and spec.origin),
+    *(Path(spec.origin).parent for spec in _found if spec and spec.origin),
     Path(__file__).parent.parent,
 )
 _standard = sysconfig.get_path("stdlib")
@@ -39,7 +41,7 @@ _installed = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
 
 @lru_cache(maxsize=16_384)
 def is_library(path: str) -> bool:
-    """Return whether a file is of Python, torch and its packages, Triton or ioaware."""
+    """Return whether a file is of Python, torch, Triton, ioaware, or of their packages and test tools."""
     if path.startswith("<frozen") or any(path.startswith(f"{package}/") for package in PACKAGES):
         return True
     return path.startswith(f"{_standard}/") and not path.startswith(_installed)
@@ -108,33 +110,3 @@ def _file(module: Any) -> object:
 _libraries: dict[int, Any] = {}
 """Modules of libraries by identity, kept so that no other object has it."""
 _NO_NAMES: Mapping[str, Any] = {}
-
-
-@contextmanager
-def replaced_names(replaced: Mapping[Any, Any], owners: Sequence[Any]) -> Generator[Patches]:
-    """Replace functions and classes inside the block.
-
-    They are replaced under all names in host code and `owners`. What host code imports meanwhile has the old ones afterwards.
-    The value takes further replacements.
-    """
-    before = set(sys.modules)
-    try:
-        with Patches() as patches:
-            new_values = {id(old): new for old, new in replaced.items()}
-            for owner in (*host_modules(), *owners):
-                for name, new in _named(owner, new_values):
-                    patches.set(owner, name, new)
-            yield patches
-    finally:
-        old_values = {id(new): old for old, new in replaced.items()}
-        for owner in host_modules(sys.modules.keys() - before):
-            for name, old in _named(owner, old_values):
-                setattr(owner, name, old)
-
-
-def _named(owner: Any, values: Mapping[int, Any]) -> list[tuple[str, Any]]:
-    """Return the names in a module of values by identity, with the new ones."""
-    names = cast("dict[str, Any]", vars(owner))
-    if values.keys().isdisjoint(map(id, names.values())):  # as in nearly every module
-        return []
-    return [(name, values[id(value)]) for name, value in names.items() if id(value) in values]

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from ioaware.fakegpu.host_caller import calling_code, is_library, other_threads, replaced_names
+from ioaware.fakegpu.host_caller import calling_code, is_library, other_threads
+from ioaware.fakegpu.replaced_names import replaced_names
 
 START_NS = 1_767_225_600_000_000_000
 """The first of January 2026, in nanoseconds since 1970."""

@@ -15,7 +15,8 @@ from typing import Any, cast
 
 import torch
 
-from ioaware.fakegpu.host_caller import calling_code, host_modules, is_library, other_threads, replaced_names
+from ioaware.fakegpu.host_caller import calling_code, host_modules, is_library, other_threads
+from ioaware.fakegpu.replaced_names import replaced_names
 
 MASKS = (0, ~0, 0x5555_5555_5555_5555, 0x3333_3333_3333_3333, 0x6996_9669_9669_6996, 0x0F1E_2D3C_4B5A_6978)
 """Bits in which the hashes of two seeds differ; those of the first two in all."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from ioaware.fakegpu.host_caller import replaced_names
 from ioaware.fakegpu.host_tensors import CPU, CUDA, HostTensors
+from ioaware.fakegpu.replaced_names import replaced_names
 
 _torch: Any = torch
 _Tensor: Any = torch.Tensor

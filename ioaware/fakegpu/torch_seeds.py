@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ioaware.fakegpu.cuda_functions import CudaGenerator, DefaultGenerator
-from ioaware.fakegpu.host_caller import replaced_names
+from ioaware.fakegpu.replaced_names import replaced_names
 
 _torch: Any = torch
 _torch_random: Any = torch.random

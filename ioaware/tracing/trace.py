@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from ioaware.fakegpu.host_caller import is_library
 from ioaware.fakegpu.host_clock import seeded_host_clock
 from ioaware.fakegpu.host_random import seeded_host_random
 from ioaware.fakegpu.host_tensors import HostTensors, all_on_gpu_note
+from ioaware.fakegpu.replaced_names import one_look
 from ioaware.fakegpu.storages import AllocationTracker
 from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.result import Check, Launch, ParamValue, Result, total
@@ -144,16 +145,17 @@ class Tracer:
 
         stdout goes to stderr, and the random seed is fixed.
         """
-        with (
-            redirect_stdout(sys.stderr),
-            _random.fork_rng(devices=[]),
-            seeded_host_random(SEED),
-            seeded_host_clock(SEED),
-            cuda_on_cpu(self._host_tensors) as stand_in,
-            torch_settings_restored(),
-            torch_compile_on_fake_gpu(stand_in, eager=self._eager),
-            interpret_kernels(self.launch, self.autotune, self.progress, self._observer, DEFAULT_GPU),
-        ):
+        with ExitStack() as stack:
+            enter = stack.enter_context
+            with one_look():
+                enter(redirect_stdout(sys.stderr))
+                enter(_random.fork_rng(devices=[]))
+                enter(seeded_host_random(SEED))
+                enter(seeded_host_clock(SEED))
+                stand_in = enter(cuda_on_cpu(self._host_tensors))
+            enter(torch_settings_restored())
+            enter(torch_compile_on_fake_gpu(stand_in, eager=self._eager))
+            enter(interpret_kernels(self.launch, self.autotune, self.progress, self._observer, DEFAULT_GPU))
             _random.manual_seed(SEED)
             yield stand_in
 

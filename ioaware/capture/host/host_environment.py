@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from ioaware.fakegpu.host_clock import seeded_host_clock
 from ioaware.fakegpu.host_process import seeded_host_process
 from ioaware.fakegpu.host_random import seeded_host_random
 from ioaware.fakegpu.host_tensors import HostTensors
+from ioaware.fakegpu.replaced_names import one_look
 from ioaware.fakegpu.torch_seeds import seeded_torch_seeds
 from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.torchcompile.compile_hooks import torch_compile_on_fake_gpu
@@ -34,25 +35,24 @@ def host_environment(
     Its prints go to stderr, and the random state is restored. The value says what differs from run to run and was used;
     `reads` is what this run replays.
     """
-    with (
-        redirect_stdout(sys.stderr),
-        _random.fork_rng(devices=[]),
-        seeded_host_random(seed) as host_random,
-        seeded_host_clock(seed) as clock,
-        seeded_host_process(seed) as process,
-        seeded_printed_tensors(seed) as printed,
-        cuda_on_cpu(host_tensors, stand_in),
-        torch_settings_restored(),
-    ):
-        _random.manual_seed(seed)
-        with (
-            seeded_torch_seeds(seed) as torch_seeds,
-            DropGenerators(),
-            torch_compile_on_fake_gpu(stand_in, eager=eager),
-        ):
-            yield lambda: " and ".join(
-                ("draws random numbers",) * (host_random.used or torch_seeds.used or reads.random)
-                + ("reads the clock",) * clock.used
-                + ("uses hash(), id() or the number of its process",) * process.used
-                + (PRINTS,) * printed.used
-            )
+    with ExitStack() as stack:
+        enter = stack.enter_context
+        with one_look():
+            enter(redirect_stdout(sys.stderr))
+            enter(_random.fork_rng(devices=[]))
+            host_random = enter(seeded_host_random(seed))
+            clock = enter(seeded_host_clock(seed))
+            process = enter(seeded_host_process(seed))
+            printed = enter(seeded_printed_tensors(seed))
+            enter(cuda_on_cpu(host_tensors, stand_in))
+            enter(torch_settings_restored())
+            _random.manual_seed(seed)
+            torch_seeds = enter(seeded_torch_seeds(seed))
+            enter(DropGenerators())
+            enter(torch_compile_on_fake_gpu(stand_in, eager=eager))
+        yield lambda: " and ".join(
+            ("draws random numbers",) * (host_random.used or torch_seeds.used or reads.random)
+            + ("reads the clock",) * clock.used
+            + ("uses hash(), id() or the number of its process",) * process.used
+            + (PRINTS,) * printed.used
+        )
