@@ -1,4 +1,4 @@
-# make report | test | test-all | lint | docs | mutation | fuzz: each sets up .venv first, and again only when one of its inputs has changed.
+# make report | test | test-all | test-exhaustive | lint | docs | mutation | fuzz: each sets up .venv first, and again only when one of its inputs has changed.
 # On a machine without a GPU, PIP_EXTRA_INDEX_URL may name PyTorch's CPU wheels to save the download of CUDA.
 
 PYTHON ?= python3
@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 # The tests start many Pythons: bytecode is compiled once, also where the environment says not to keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: report test test-all lint docs mutation fuzz venv clean
+.PHONY: report test test-all test-exhaustive lint docs mutation fuzz venv clean
 .SILENT:
 
 report: venv
@@ -27,9 +27,13 @@ report: venv
 test: venv
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
-# The default tests, then the long ones: no test runs twice.
+# The default tests, then the long ones with a sample of their cases: no test runs twice.
 test-all: test
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not exhaustive" $(PYTEST_ARGS)
+
+# The long tests with all their cases, run before each release: an hour of CPU.
+test-exhaustive: venv
+	IOAWARE_EXAMPLES=100 $(BIN)/python -m pytest -n 2 --dist worksteal -m slow $(PYTEST_ARGS)
 
 lint: venv
 	$(BIN)/ruff check .

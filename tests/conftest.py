@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.tiers import UNMATCHED_PATTERNS, slow, stale
+from tests.tiers import UNMATCHED_PATTERNS, exhaustive, slow, stale
 
 os.environ["IOAWARE_CACHE_DIR"] = ""
 os.environ.pop("GITHUB_STEP_SUMMARY", None)  # verbs append to it
@@ -43,6 +43,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.nodeid in left_out:
             item.add_marker(pytest.mark.slow)
+    left_out = exhaustive(item.nodeid for item in items if item.get_closest_marker("slow"))
+    for item in items:
+        if item.nodeid in left_out:
+            item.add_marker(pytest.mark.exhaustive)
 
 
 def pytest_collection_finish() -> None:

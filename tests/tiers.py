@@ -1,4 +1,4 @@
-"""The tests that `make test` leaves to `make test-all`, in one table.
+"""The tests that `make test` leaves to `make test-all`, in one table, and those that only `make test-exhaustive` runs.
 
 A line has a pattern of node ids and, if the default tier keeps a sample of them, the pattern of that sample. Of families of
 similar cases it keeps one in n. A single long test may have `@pytest.mark.slow` instead.
@@ -317,6 +317,30 @@ ONE_IN: tuple[tuple[str, int], ...] = (
     (r"tests/tracing/test_trace_cases.py::test_flops_equal_the_prediction", 3),
     (r"tests/walkthrough/test_walk.py::test_every_forward_case", 4),
 )
+
+
+EVERY_CASE = re.compile(
+    # Each case is a mechanism or a claim of its own: none is left out.
+    r"tests/(test_documents|gate/untrusted/test_cheats|gate/test_(evasions|switches)|sweep/test_kill|cli/test_isolated)\.py"
+)
+FIRST, THEN_ONE_IN = 2, 4
+"""Of the slow cases of a test, these stay in `make test-all`: the first ones, and then one in four."""
+
+
+def exhaustive(slow_ids: Iterable[str]) -> frozenset[str]:
+    """Return the slow node ids that `make test-all` leaves out.
+
+    Node ids come in the order of collection.
+    """
+    left: set[str] = set()
+    cases: Counter[str] = Counter()
+    for node_id in slow_ids:
+        test, _, case = node_id.partition("[")
+        beyond = cases[test] - FIRST
+        cases[test] += 1
+        if case and beyond >= 0 and (beyond + 1) % THEN_ONE_IN and not EVERY_CASE.match(test):
+            left.add(node_id)
+    return frozenset(left)
 
 
 def slow(node_ids: Iterable[str]) -> frozenset[str]:
