@@ -26,6 +26,7 @@ from ioaware.compilation.merged_loads import specialised_to_one
 from ioaware.errors import NoKernelError, UsageError
 from ioaware.fakegpu.autotuning import Override
 from ioaware.fakegpu.host_tensors import all_on_gpu_note
+from ioaware.fakegpu.replaced_names import names_kept
 from ioaware.result import ParamValue
 from ioaware.symints.guards import Condition
 from ioaware.targets.target import Target
@@ -73,6 +74,7 @@ class Capture:
         return [event for event in self.events if isinstance(event, CapturedLaunch)]
 
 
+@names_kept()
 def capture(
     target: Target,
     params: Mapping[str, ParamValue],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -22,13 +22,16 @@ def replaced_names(replaced: Mapping[Any, Any], owners: Sequence[Any]) -> Genera
     try:
         with Patches() as patches:
             new_values = {id(old): new for old, new in replaced.items()}
-            for owner, name, old in (*_names_in_host_code(replaced), *_names_in(owners, replaced)):
+            look = _look[0] if _look else _Look()
+            in_owners = [place for owner in owners for place in _names_in(owner, new_values.keys())]
+            for owner, name, old in (*look.places(replaced), *in_owners):
                 patches.set(owner, name, new_values[id(old)])
             yield patches
     finally:
         old_values = {id(new): old for old, new in replaced.items()}
-        for owner, name, new in _names_in(host_modules(sys.modules.keys() - before), replaced.values()):
-            setattr(owner, name, old_values[id(new)])
+        for module in host_modules(sys.modules.keys() - before):
+            for _, name, new in _names_in(module, old_values.keys()):
+                setattr(module, name, old_values[id(new)])
 
 
 @contextmanager
@@ -37,40 +40,75 @@ def one_look() -> Generator[None]:
 
     Why: thousands of names are looked at, and a run of host code begins with five replacements.
     """
-    _looks.append(_looks[-1] if _looks else None)
+    if _look:
+        yield
+        return
+    _look.append(_Look())
     try:
         yield
     finally:
-        _looks.pop()
+        _look.clear()
+
+
+@contextmanager
+def names_kept() -> Generator[None]:
+    """Look through a module again only where it has another number of names than the last time inside the block.
+
+    The block runs one function of host code several times, and restores what the function sets.
+    """
+    if _modules:
+        yield
+        return
+    _modules.append({})
+    try:
+        yield
+    finally:
+        _modules.clear()
 
 
 _Place = tuple[Any, str, Any]
 """A module, a name in it, and the value there."""
-_looks: list[list[_Place] | None] = []
-"""What the blocks of `one_look` found so far, the innermost last."""
+
+
+class _Look:
+    """Where host code has any of the values that were ever replaced."""
+
+    def __init__(self) -> None:
+        self._values: frozenset[int] = frozenset()
+        self._places: list[_Place] = []
+
+    def places(self, values: Iterable[Any]) -> Generator[_Place]:
+        """Yield the places of some values."""
+        wanted = {id(value): value for value in values}
+        _ever_replaced.update(wanted)
+        if not wanted.keys() <= self._values:
+            self._values = frozenset(_ever_replaced)
+            self._places = [place for module in host_modules() for place in self._in_module(module)]
+        for module, name, value in self._places:
+            if id(value) in wanted and getattr(module, name, None) is value:
+                yield module, name, value
+
+    def _in_module(self, module: Any) -> list[_Place]:
+        if not _modules:
+            return _names_in(module, self._values)
+        names: dict[str, Any] = vars(module)
+        key = id(module), len(names), len(self._values)
+        if key not in _modules[0]:
+            _modules[0][key] = _names_in(module, self._values)
+        return _modules[0][key]
+
+
+_look: list[_Look] = []
+"""That of the running block of `one_look`, if any."""
+_modules: list[dict[tuple[int, int, int], list[_Place]]] = []
+"""What the running block of `names_kept` found, if any: by module, number of its names and of the values."""
 _ever_replaced: dict[int, Any] = {}
 """Functions and classes by identity, kept so that no other object has it."""
 
 
-def _names_in_host_code(values: Mapping[Any, Any]) -> list[_Place]:
-    """Return the places of some values in modules of host code."""
-    wanted = {id(value): value for value in values}
-    unknown = wanted.keys() - _ever_replaced.keys()
-    _ever_replaced.update(wanted)
-    if not _looks:
-        return _names_in(host_modules(), values)
-    look = _looks[-1]
-    if look is None or unknown:
-        look = _looks[-1] = _names_in(host_modules(), _ever_replaced.values())
-    return [(owner, name, value) for owner, name, value in look if id(value) in wanted and getattr(owner, name, None) is value]
-
-
-def _names_in(modules: Sequence[Any], values: Iterable[Any]) -> list[_Place]:
-    """Return the places of some values in modules, which are compared by identity."""
-    wanted = frozenset(map(id, values))
-    found: list[_Place] = []
-    for module in modules:
-        names = cast("dict[str, Any]", vars(module))
-        if not wanted.isdisjoint(map(id, names.values())):  # they are in few modules
-            found += [(module, name, value) for name, value in names.items() if id(value) in wanted]
-    return found
+def _names_in(module: Any, values: Set[int]) -> list[_Place]:
+    """Return the places of some values in a module, which are compared by identity."""
+    names = cast("dict[str, Any]", vars(module))
+    if values.isdisjoint(map(id, names.values())):  # as in nearly every module
+        return []
+    return [(module, name, value) for name, value in names.items() if id(value) in values]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from ioaware.fakegpu import replaced_names as subject
-from ioaware.fakegpu.replaced_names import one_look, replaced_names
+from ioaware.fakegpu.replaced_names import names_kept, one_look, replaced_names
 
 
 def stand_in(*_: object) -> float:
@@ -31,17 +31,17 @@ def host_module(monkeypatch: pytest.MonkeyPatch) -> Generator[Any]:
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many modules each look went through."""
-    lengths: list[int] = []
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the modules that were looked through."""
+    seen: list[str] = []
     plain: Any = subject._names_in  # pyright: ignore[reportPrivateUsage]
 
-    def counted(modules: Sequence[Any], values: Any) -> Any:
-        lengths.append(len(modules))
-        return plain(modules, values)
+    def counted(module: Any, values: Any) -> Any:
+        seen.append(module.__name__)
+        return plain(module, values)
 
     monkeypatch.setattr(subject, "_names_in", counted)
-    return lengths
+    return seen
 
 
 def test_every_name_is_replaced_and_restored(host_module: Any) -> None:
@@ -50,7 +50,7 @@ def test_every_name_is_replaced_and_restored(host_module: Any) -> None:
         assert host_module.root is math.sqrt
 
 
-def test_replacements_that_begin_together_look_once(host_module: Any, looks: list[int]) -> None:
+def test_replacements_that_begin_together_look_once(host_module: Any, looks: list[str]) -> None:
     with replaced_names({time.time: stand_in, math.sqrt: stand_in}, ()):
         pass  # both are known to be replaced from here on
     looks.clear()
@@ -59,7 +59,7 @@ def test_replacements_that_begin_together_look_once(host_module: Any, looks: lis
         clocks.__enter__()
         roots.__enter__()
     assert host_module.now is host_module.root is stand_in
-    assert sum(length > 1 for length in looks) == 1
+    assert looks.count(host_module.__name__) == 1
     roots.__exit__(None, None, None)
     clocks.__exit__(None, None, None)
 
@@ -79,3 +79,24 @@ def test_what_is_imported_meanwhile_has_the_old_functions_afterwards(monkeypatch
         module.now = stand_in
         monkeypatch.setitem(sys.modules, module.__name__, module)
     assert module.now is time.time
+
+
+def test_a_module_is_looked_through_again_where_it_has_more_names(host_module: Any, looks: list[str]) -> None:
+    with names_kept():
+        for _ in range(3):
+            with one_look(), replaced_names({time.time: stand_in}, ()):
+                assert host_module.now is stand_in
+        assert looks.count(host_module.__name__) == 1
+        host_module.later = time.time
+        with one_look(), replaced_names({time.time: stand_in}, ()):
+            assert host_module.later is stand_in
+    assert looks.count(host_module.__name__) == 2
+
+
+def test_nothing_is_kept_from_one_function_to_the_next(host_module: Any) -> None:
+    with names_kept(), one_look(), replaced_names({time.time: stand_in}, ()):
+        pass
+    host_module.root, host_module.now = host_module.now, host_module.root
+    with names_kept(), one_look(), replaced_names({time.time: stand_in}, ()):
+        assert host_module.root is stand_in
+    host_module.root, host_module.now = host_module.now, host_module.root

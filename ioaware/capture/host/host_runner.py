@@ -6,7 +6,7 @@ It runs with fake tensors and symbolic integers.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import CodeType
 from typing import Any
 
@@ -53,6 +53,7 @@ from ioaware.fakegpu.cuda_stand_in import StandIn
 from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.host_caller import is_library
 from ioaware.fakegpu.host_tensors import HostTensors
+from ioaware.fakegpu.replaced_names import one_look
 from ioaware.symints.host_line import ReadsDataError
 from ioaware.symints.symbols import Symbols, cheap_simplify
 from ioaware.symints.without_dynamo import without_torch_compile
@@ -221,16 +222,13 @@ class HostRunner:
         try:
             exposed: Callable[[Any], None] = index_data.forget if index_data else lambda _: None
             data = replaying(self._reads, run.symbols, exposed)
-            with (
-                self._environment() as chance,
-                without_torch_compile(),
-                symbolic_builtins(self._executed if symbolic.values else {}),
-                symbolic_widths(),
-                failures_unlogged(),
-                real_types(),
-                tensor_subclasses(),
-                cheap_simplify(),
-            ):
+            with ExitStack() as around:
+                with one_look():
+                    chance = around.enter_context(self._environment())
+                    around.enter_context(without_torch_compile())
+                    around.enter_context(symbolic_builtins(self._executed if symbolic.values else {}))
+                for each in (symbolic_widths, failures_unlogged, real_types, tensor_subclasses, cheap_simplify):
+                    around.enter_context(each())
                 fake_tensors = CudaFakeTensorMode(run.symbols.shapes)
                 with (
                     self._watched(symbolic),
