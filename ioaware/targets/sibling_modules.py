@@ -27,7 +27,7 @@ def own_siblings(folder: Path) -> Generator[None]:
     this folder gave before are back. Those that other code imported are put back when the block ends.
     """
     names = {name: name.partition(".")[0] for name in list(sys.modules)}
-    shadows = {top for top in set(names.values()) if _is_shadow(top, folder)}
+    shadows = {top for top in _names_of(folder).intersection(names.values()) if _is_shadow(top, folder)}
     taken = {name: sys.modules.pop(name) for name, top in names.items() if top in shadows}
     of_targets = {id(module) for modules in _IMPORTED.values() for module in modules.values()}
     others = {name: module for name, module in taken.items() if id(module) not in of_targets}
@@ -66,6 +66,11 @@ def import_path(directory: Path) -> Generator[None]:
     finally:
         if entry in sys.path:
             sys.path.remove(entry)
+
+
+def _names_of(folder: Path) -> set[str]:
+    """Return the names that a folder, which may be missing, could have modules of."""
+    return {path.name.removesuffix(".py") for path in folder.iterdir()} if folder.is_dir() else set()
 
 
 def _is_shadow(top: str, folder: Path) -> bool:
