@@ -9,8 +9,9 @@ import importlib.util
 import sys
 import sysconfig
 import threading
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from itertools import filterfalse
 from operator import is_
@@ -64,10 +65,8 @@ def other_threads() -> frozenset[int]:
     return frozenset(sys._current_frames()) - {threading.get_ident()}  # pyright: ignore[reportPrivateUsage]
 
 
-def host_modules(names: Iterable[str] | None = None) -> list[Any]:
-    """Return the modules of host code that are loaded, or those of some names."""
-    if names is not None:
-        return _of_host_code([sys.modules[name] for name in names])
+def host_modules() -> list[Any]:
+    """Return the modules of host code that are loaded."""
     loaded = tuple(sys.modules.values())
     before, found = _last
     if len(before) != len(loaded) or not all(map(is_, before, loaded)):  # a run begins with ten questions for the same modules
@@ -111,25 +110,62 @@ _NO_NAMES: Mapping[str, Any] = {}
 
 
 @contextmanager
+def one_look() -> Generator[Callable[[], None]]:
+    """Look through the names of host code once for all replacements, until the value is called.
+
+    No host code may run before that. Why: a run begins with six replacements, and few modules have any of these names.
+    """
+    token = _look.set([])
+    try:
+        yield lambda: _look.set(None)
+    finally:
+        _look.reset(token)
+
+
+_look: ContextVar[list[list[Any]] | None] = ContextVar("look", default=None)
+"""Inside `one_look`, the modules of host code that have names of any `_replaceable` value; empty before the first look."""
+_replaceable: set[int] = set()
+"""Identities of the values that were replaced inside `one_look`."""
+
+
+def _modules_with(values: Set[int]) -> list[Any]:
+    """Return the modules of host code that may have names of these values, given by identity."""
+    look = _look.get()
+    if look is None:
+        return host_modules()
+    if not values <= _replaceable:
+        _replaceable.update(values)
+        look.clear()
+    if not look:
+        look.append([one for one in host_modules() if not _replaceable.isdisjoint(map(id, vars(one).values()))])
+    return look[0]
+
+
+@contextmanager
 def replaced_names(replaced: Mapping[Any, Any], owners: Sequence[Any]) -> Generator[Patches]:
     """Replace functions and classes inside the block.
 
     They are replaced under all names in host code and `owners`. What host code imports meanwhile has the old ones afterwards.
     The value takes further replacements.
     """
-    before = set(sys.modules)
+    before = _last_import()
     try:
         with Patches() as patches:
             new_values = {id(old): new for old, new in replaced.items()}
-            for owner in (*host_modules(), *owners):
+            for owner in (*_modules_with(new_values.keys()), *owners):
                 for name, new in _named(owner, new_values):
                     patches.set(owner, name, new)
             yield patches
     finally:
         old_values = {id(new): old for old, new in replaced.items()}
-        for owner in host_modules(sys.modules.keys() - before):
+        for owner in host_modules() if before != _last_import() else ():
             for name, old in _named(owner, old_values):
                 setattr(owner, name, old)
+
+
+def _last_import() -> tuple[int, str]:
+    """Return what changes where a module is imported: how many there are, and the name of the last."""
+    return len(sys.modules), next(reversed(sys.modules))
 
 
 def _named(owner: Any, values: Mapping[int, Any]) -> list[tuple[str, Any]]:

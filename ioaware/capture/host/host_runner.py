@@ -51,7 +51,7 @@ from ioaware.display.work_deadline import step
 from ioaware.fakegpu.aten.aten_traffic import OperatorRecorder
 from ioaware.fakegpu.cuda_stand_in import StandIn
 from ioaware.fakegpu.custom_ops import CudaImplementations
-from ioaware.fakegpu.host_caller import is_library
+from ioaware.fakegpu.host_caller import is_library, one_look
 from ioaware.fakegpu.host_tensors import HostTensors
 from ioaware.symints.host_line import ReadsDataError
 from ioaware.symints.symbols import Symbols, cheap_simplify
@@ -222,6 +222,7 @@ class HostRunner:
             exposed: Callable[[Any], None] = index_data.forget if index_data else lambda _: None
             data = replaying(self._reads, run.symbols, exposed)
             with (
+                one_look() as looked,
                 self._environment() as chance,
                 without_torch_compile(),
                 symbolic_builtins(self._executed if symbolic.values else {}),
@@ -231,6 +232,7 @@ class HostRunner:
                 tensor_subclasses(),
                 cheap_simplify(),
             ):
+                looked()
                 fake_tensors = CudaFakeTensorMode(run.symbols.shapes)
                 with (
                     self._watched(symbolic),
