@@ -42,9 +42,11 @@ def look(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 @pytest.mark.usefixtures("look")
-def test_names_are_replaced_and_restored(host: Any) -> None:
+def test_names_are_replaced_and_restored(host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = loaded("another_host", monkeypatch)
+    del other.now
     with replaced_names({time.time: NOW}, ()), replaced_names({math.sqrt: ROOT}, (math,)):
-        assert (host.now, host.root, math.sqrt) == (NOW, ROOT, ROOT)
+        assert (host.now, host.root, other.root, math.sqrt) == (NOW, ROOT, ROOT, ROOT)
     assert (host.now, host.root) == (time.time, math.sqrt)
 
 
