@@ -116,8 +116,12 @@ def one_look() -> Generator[Callable[[], None]]:
     No host code may run before that. Why: a run begins with six replacements, and few modules have any of these names.
     """
     token = _look.set([])
+
+    def end() -> None:
+        _look.set(None)
+
     try:
-        yield lambda: _look.set(None)
+        yield end
     finally:
         _look.reset(token)
 
@@ -137,7 +141,7 @@ def _modules_with(values: Set[int]) -> list[Any]:
         _replaceable.update(values)
         look.clear()
     if not look:
-        look.append([one for one in host_modules() if not _replaceable.isdisjoint(map(id, vars(one).values()))])
+        look.append([module for module in host_modules() if not _replaceable.isdisjoint(map(id, _names_of(module).values()))])
     return look[0]
 
 
@@ -170,7 +174,11 @@ def _last_import() -> tuple[int, str]:
 
 def _named(owner: Any, values: Mapping[int, Any]) -> list[tuple[str, Any]]:
     """Return the names in a module of values by identity, with the new ones."""
-    names = cast("dict[str, Any]", vars(owner))
+    names = _names_of(owner)
     if values.keys().isdisjoint(map(id, names.values())):  # as in nearly every module
         return []
     return [(name, values[id(value)]) for name, value in names.items() if id(value) in values]
+
+
+def _names_of(owner: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", vars(owner))
