@@ -10,7 +10,7 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -97,7 +97,7 @@ def unknown_fields(data: Any, known: Any, path: str = "") -> Iterator[str]:
                 yield from unknown_fields(value, known[key], f"{path}{key}.")
             elif value is not None and value != []:
                 yield path + key
-    elif isinstance(data, list) and isinstance(known, (list, tuple)):
+    elif isinstance(data, list) and isinstance(known, (list, tuple)) and data != list(cast("Sequence[Any]", known)):
         for item, same in zip(cast("list[Any]", data), cast("list[Any]", known), strict=True):
             yield from unknown_fields(item, same, path)
 

@@ -16,8 +16,10 @@ from sympy import Expr
 from triton._C import libtriton as _libtriton
 from triton.backends.compiler import GPUTarget
 
+from ioaware import disk_cache
 from ioaware.analysis.ir.mlir.load_roots import LOAD, may_merge
 from ioaware.compilation.launches import CapturedLaunch
+from ioaware.compilation.toolchain import toolchain
 from ioaware.compilation.triton_ir import first_ir, fresh_ir, general_source, integer_at
 from ioaware.errors import UsageError
 from ioaware.symints.guards import Condition
@@ -60,9 +62,12 @@ def _merges(launch: CapturedLaunch, names: Iterable[str], values: Mapping[str, i
     with_ones = _with_ones(launch, names)
     try:
         general = first_ir(launch, values, gpu).text
-        if not may_merge(general) or _loads(first_ir(with_ones, values, gpu).text) == _loads(general):
+        if not may_merge(general):
             return False
-        return _merged(with_ones, values, gpu) > _merged(launch, values, gpu)
+        at_one = first_ir(with_ones, values, gpu).text
+        return _loads(at_one) != _loads(general) and _merged(with_ones, at_one, values, gpu) > _merged(
+            launch, general, values, gpu
+        )
     except UsageError:  # it does not compile at 1 and cannot be launched there
         return False
 
@@ -71,9 +76,25 @@ def _with_ones(launch: CapturedLaunch, names: Iterable[str]) -> CapturedLaunch:
     return replace(launch, arguments={**launch.arguments, **dict.fromkeys(names, sympy.S.One)})
 
 
-def _merged(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> int:
-    """Return how many loads common-subexpression elimination removes."""
+def _merged(launch: CapturedLaunch, text: str, values: Mapping[str, int], gpu: GPUTarget) -> int:
+    """Return how many loads common-subexpression elimination removes; `text` is the launch's IR.
+
+    The number is cached on disk. Its key has the IR beside the kernel's hash, which leaves out some of what the kernel uses.
+    """
     source, options, backend = general_source(launch, values, gpu)
+    compiler = toolchain(gpu)
+    parts = ("merged loads", disk_cache.own_code(), compiler or "", source.hash(), str(options), text)
+    name = disk_cache.cache_key(parts) if compiler else ""
+    kept = disk_cache.load(name) if name else None
+    if type(kept) is int:
+        return kept
+    removed = _removed(source, options, backend, gpu)
+    if name:
+        disk_cache.store(name, removed)
+    return removed
+
+
+def _removed(source: Any, options: Any, backend: Any, gpu: GPUTarget) -> int:
     code, context = fresh_ir(source, options, backend, gpu)
     common: Any = _native.passes.common
 
