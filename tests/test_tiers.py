@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tiers import EXHAUSTIVE, FIRST, ONE_IN, SLOW, THEN_ONE_IN, UNMATCHED_PATTERNS, exhaustive, slow, stale
+from tests.tiers import EXHAUSTIVE, FIRST, ONE_IN, SLOW, THEN_ONE_IN, UNMATCHED_PATTERNS, exhaustive, long_tests, slow, stale
 
 
 def test_each_pattern_names_a_test(pytestconfig: pytest.Config) -> None:
@@ -15,7 +15,7 @@ def test_each_pattern_names_a_test(pytestconfig: pytest.Config) -> None:
 
 
 def test_a_pattern_without_a_test_is_found() -> None:
-    assert stale([]) == [*(tests for tests, _ in (*SLOW, *ONE_IN)), *EXHAUSTIVE]
+    assert stale([]) == [*(tests for tests, _ in (*SLOW, *ONE_IN)), *EXHAUSTIVE, *sorted(long_tests())]
 
 
 def test_one_in_n_stays() -> None:

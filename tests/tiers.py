@@ -1,7 +1,8 @@
 """The tests that `make test` leaves to `make test-all`, in one table, and those that only `make test-exhaustive` runs.
 
 A line has a pattern of node ids and, if the default tier keeps a sample of them, the pattern of that sample. Of families of
-similar cases it keeps one in n. A single long test may have `@pytest.mark.slow` instead.
+similar cases it keeps one in n. A single long test may have `@pytest.mark.slow` instead. `long_tests.txt` lists tests that were
+measured to be long (`scripts/long_tests.py`).
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
+
+LONG_TESTS = Path(__file__).with_name("long_tests.txt")
 
 UNMATCHED_PATTERNS: pytest.StashKey[list[str]] = pytest.StashKey()
 """Patterns that match no collected test; set where all tests are collected."""
@@ -360,12 +364,19 @@ def exhaustive(slow_ids: Iterable[str]) -> frozenset[str]:
     return frozenset(left)
 
 
+def long_tests() -> frozenset[str]:
+    """Return the tests that were measured to be long: node ids without cases."""
+    return frozenset(LONG_TESTS.read_text(encoding="utf-8").split())
+
+
 def slow(node_ids: Iterable[str]) -> frozenset[str]:
     """Return the node ids that the default tier leaves out.
 
     Node ids come in the order of collection.
     """
-    left: set[str] = set()
+    node_ids = list(node_ids)
+    long = long_tests()
+    left = {node_id for node_id in node_ids if node_id.partition("[")[0] in long}
     cases: Counter[str] = Counter()
     whole = [(re.compile(tests).match, kept and re.compile(kept).search) for tests, kept in SLOW]
     parts = [(re.compile(tests).match, one_in) for tests, one_in in ONE_IN]
@@ -384,7 +395,8 @@ def slow(node_ids: Iterable[str]) -> frozenset[str]:
 
 
 def stale(node_ids: Iterable[str]) -> list[str]:
-    """Return the patterns that match no test."""
+    """Return the patterns and the listed tests that match no test."""
     ids = list(node_ids)
     patterns = *(tests for tests, _ in (*SLOW, *ONE_IN)), *EXHAUSTIVE
-    return [tests for tests in patterns if not any(map(re.compile(tests).match, ids))]
+    missing = long_tests() - {node_id.partition("[")[0] for node_id in ids}
+    return [*(tests for tests in patterns if not any(map(re.compile(tests).match, ids))), *sorted(missing)]
