@@ -21,7 +21,7 @@ LIMIT_S = 0.4
 
 
 def longest_s(report: Path) -> dict[str, dict[str, float]]:
-    """Return how long the longest case of each test took, by file and name of the test."""
+    """Return how long the longest case of each test took, by file and name."""
     found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for case in ElementTree.parse(report).iter("testcase"):  # noqa: S314 - pytest's own file
         if name := case.get("classname"):

@@ -1,8 +1,8 @@
-"""The tests that `make test` leaves to `make test-all`, in one table, and those that only `make test-exhaustive` runs.
+"""The tests that `make test` leaves to `make test-all`, in one table.
 
-A line has a pattern of node ids and, if the default tier keeps a sample of them, the pattern of that sample. Of families of
-similar cases it keeps one in n. A single long test may have `@pytest.mark.slow` instead. `long_tests.txt` lists tests that were
-measured to be long (`scripts/long_tests.py`).
+Further cases of long tests are left to `make test-exhaustive`. A line has a pattern of node ids and, if the default tier keeps a
+sample of them, the pattern of that sample. Of families of similar cases it keeps one in n. A single long test may have
+`@pytest.mark.slow` instead. `long_tests.txt` lists tests that were measured to be long (`scripts/long_tests.py`).
 """
 
 from __future__ import annotations
@@ -341,7 +341,10 @@ EXHAUSTIVE = (
 )
 """Slow tests that `make test-all` leaves out."""
 FIRST, THEN_ONE_IN = 2, 6
-"""Of the slow cases of a test, these stay in `make test-all`: the first ones, and then one in six."""
+"""Of the slow cases of a test, the first ones and then one in six stay.
+
+`make test-all` runs them.
+"""
 
 
 def exhaustive(slow_ids: Iterable[str]) -> frozenset[str]:
@@ -365,7 +368,10 @@ def exhaustive(slow_ids: Iterable[str]) -> frozenset[str]:
 
 
 def long_tests() -> frozenset[str]:
-    """Return the tests that were measured to be long: node ids without cases."""
+    """Return the tests that were measured to be long.
+
+    They are node ids without cases.
+    """
     return frozenset(LONG_TESTS.read_text(encoding="utf-8").split())
 
 
@@ -385,8 +391,8 @@ def slow(node_ids: Iterable[str]) -> frozenset[str]:
         if any(matches(node_id) and not (keeps and keeps(node_id)) for matches, keeps in whole):
             left.add(node_id)
             continue
-        for matches, one_in in parts:
-            if matches(node_id):
+        for family, one_in in parts:
+            if family(node_id):
                 test = node_id.partition("[")[0]
                 if cases[test] % one_in:
                     left.add(node_id)

@@ -41,7 +41,10 @@ _installed = tuple(sysconfig.get_path(name) for name in ("purelib", "platlib"))
 
 @lru_cache(maxsize=16_384)
 def is_library(path: str) -> bool:
-    """Return whether a file is of Python, torch, Triton, ioaware, or of their packages and test tools."""
+    """Return whether a file is of a library that is no host code.
+
+    These are Python, torch, Triton and ioaware with their packages, and test tools.
+    """
     if path.startswith("<frozen") or any(path.startswith(f"{package}/") for package in PACKAGES):
         return True
     return path.startswith(f"{_standard}/") and not path.startswith(_installed)

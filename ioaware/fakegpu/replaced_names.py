@@ -36,9 +36,9 @@ def replaced_names(replaced: Mapping[Any, Any], owners: Sequence[Any]) -> Genera
 
 @contextmanager
 def one_look() -> Generator[None]:
-    """Look through host code once for all replacements that begin inside the block, which runs no host code.
+    """Look through host code once for all replacements that begin in the block.
 
-    Why: thousands of names are looked at, and a run of host code begins with five replacements.
+    The block runs no host code. Why: thousands of names are looked at, and a run of host code begins with five replacements.
     """
     if _look:
         yield
@@ -52,9 +52,9 @@ def one_look() -> Generator[None]:
 
 @contextmanager
 def names_kept() -> Generator[None]:
-    """Look through a module again only where it has another number of names than the last time inside the block.
+    """Look through a module again only where its number of names changed.
 
-    The block runs one function of host code several times, and restores what the function sets.
+    That is so inside the block, which runs one function several times and restores what that sets.
     """
     if _modules:
         yield
@@ -101,13 +101,16 @@ class _Look:
 _look: list[_Look] = []
 """That of the running block of `one_look`, if any."""
 _modules: list[dict[tuple[int, int, int], list[_Place]]] = []
-"""What the running block of `names_kept` found, if any: by module, number of its names and of the values."""
+"""What the running block of `names_kept` found, if any.
+
+The key is the module, the number of its names and of the values.
+"""
 _ever_replaced: dict[int, Any] = {}
 """Functions and classes by identity, kept so that no other object has it."""
 
 
 def _names_in(module: Any, values: Set[int]) -> list[_Place]:
-    """Return the places of some values in a module, which are compared by identity."""
+    """Return the places of some values in a module, compared by identity."""
     names = cast("dict[str, Any]", vars(module))
     if values.isdisjoint(map(id, names.values())):  # as in nearly every module
         return []

@@ -1,4 +1,7 @@
-"""Functions are replaced under every name of host code, which is looked through once where many are replaced."""
+"""Functions are replaced under every name of host code.
+
+It is looked through once where many are replaced.
+"""
 
 from __future__ import annotations
 
