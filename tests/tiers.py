@@ -1,7 +1,7 @@
 """The tests that `make test` leaves to `make test-all`, in one table.
 
-Further cases of long tests are left to `make test-exhaustive`. A line has a pattern of node ids and, if the default tier keeps a
-sample of them, the pattern of that sample. Of families of similar cases it keeps one in n. A single long test may have
+Further cases of long tests are left to `make test-exhaustive`. A line has a pattern of node ids and, if the default tier keeps
+a sample of them, the pattern of that sample. Of families of similar cases it keeps one in n. A single long test may have
 `@pytest.mark.slow` instead. `long_tests.txt` lists tests that were measured to be long (`scripts/long_tests.py`).
 """
 
