@@ -138,7 +138,22 @@ def without_redundant(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
         rest = Condition(condition.holds.xreplace(equal), "").expr
         return rest is None or not implied(rest, given.ranges)
 
-    return tuple(_without_wider(list(filter(is_independent, distinct.values()))))
+    kept = list(_without_wider(list(filter(is_independent, distinct.values()))))
+    return tuple(condition for condition in kept if not _is_excluded(condition, kept))
+
+
+def _is_excluded(condition: Condition, others: Iterable[Condition]) -> bool:
+    """Return whether others exclude the one value that a condition excludes.
+
+    Where n > 32, n is not 1.
+    """
+    if not isinstance(condition.holds, sympy.Ne):
+        return False
+    symbol, value = cast("tuple[Any, Any]", condition.holds.args)
+    if not (symbol.is_Symbol and value.is_Integer):
+        return False
+    of_one = [other for other in others if other.names == condition.names and not isinstance(other.holds, sympy.Ne)]
+    return any(not other.met({str(symbol): int(value)}) for other in of_one)
 
 
 def _without_wider(conditions: list[Condition]) -> Iterator[Condition]:

@@ -13,7 +13,7 @@ import pytest
 import sympy
 import torch
 import triton
-from torch.utils._sympy.functions import CeilDiv, FloorDiv, Max
+from torch.utils._sympy.functions import CeilDiv, FloorDiv, Max, Mod
 
 from ioaware.symints.guard_evaluation import UnknownFunctionError, compute
 from ioaware.symints.guards import Condition, as_remainder, param_facts, without_redundant
@@ -123,6 +123,15 @@ def test_equivalent_conditions_are_merged() -> None:
     n, m = sympy.symbols("n m", integer=True, positive=True)
     conditions = [Condition(sympy.Le(CeilDiv(n, 8) * m, 64), "branch"), Condition(sympy.Le(m, 64), "branch")]
     assert without_redundant(conditions) == (conditions[0],)
+
+
+def test_a_value_that_others_exclude_is_not_excluded_again() -> None:
+    n, m = sympy.symbols("n m", integer=True, positive=True)
+    not_one = Condition(sympy.Ne(n, 1), "")
+    for other in (expression(lambda n: triton.next_power_of_2(n) == 1024, n=900), sympy.Gt(n, 32), sympy.Eq(Mod(n, 4), 0)):
+        assert [condition.holds for condition in without_redundant([not_one, Condition(other, "")])] == [other]
+    for other in (sympy.Gt(m, 32), sympy.Lt(n, 32), sympy.Ne(n, 2), sympy.Gt(n + m, 32)):
+        assert not_one in without_redundant([not_one, Condition(other, "")])
 
 
 @pytest.mark.parametrize("least", [False, True])
