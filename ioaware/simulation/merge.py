@@ -56,7 +56,7 @@ def merge_events(parts: Sequence[AccessTouches], quantum: float, wave: Numbers) 
     left, right = (np.bitwise_or.reduceat(np.where(partitions & side, mask, NO_BLOCKS), first) for side in (1, 2))
     by_time = np.argsort(time[first], kind="stable")
     of = first[by_time]
-    return Events(line[of], left[by_time], right[by_time], kind[of], tensor[of], wave[program[of]], program[of])
+    return Events.at(line[of], left[by_time], right[by_time], kind[of], tensor[of], wave[program[of]], program[of])
 
 
 def count_events(parts: Sequence[AccessTouches], quantum: float) -> int:

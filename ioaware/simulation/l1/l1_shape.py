@@ -71,18 +71,18 @@ def reuse_distances(before: Numbers, lines: Numbers) -> Numbers:
     `before` is what `previous` returns, `lines` the lines of each access. The distance does not include the chunk itself. It is
     `NEVER` where there is no access before. Cost: n log(n).
     """
-    through = np.cumsum(lines)
-    return np.where(before == NEVER, NEVER, _lines_of_first(before, lines) - through[np.maximum(before, 0)])
+    through, first = np.cumsum(lines), np.zeros(before.size, dtype=np.int64)
+    _sum_lines_of_first(before, lines, np.zeros(before.size + 1, dtype=np.int64), first)
+    return np.where(before == NEVER, NEVER, first - through[np.maximum(before, 0)])
 
 
 @compiled
-def _lines_of_first(before: Numbers, lines: Numbers) -> Numbers:
-    """Return the lines of the accesses so far whose own `before` is not after.
+def _sum_lines_of_first(before: Numbers, lines: Numbers, tree: Numbers, found: Numbers) -> None:
+    """Add the lines of the accesses so far whose own `before` is not after.
 
-    These are the first ones to their chunks since then. They are summed in a tree over `before` (Fenwick 1994).
+    These are the first ones to their chunks since then. They are summed in a tree over `before` (Fenwick 1994). `tree` and
+    `found` are zeros.
     """
-    tree = np.zeros(before.size + 1, dtype=np.int64)
-    found = np.zeros(before.size, dtype=np.int64)
     for at in range(before.size):
         node = before[at] + 2  # nodes begin at 1, as does NEVER
         while node > 0:
@@ -92,4 +92,3 @@ def _lines_of_first(before: Numbers, lines: Numbers) -> Numbers:
         while node < tree.size:
             tree[node] += lines[at]
             node += node & -node
-    return found
