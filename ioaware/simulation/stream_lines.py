@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ioaware.simulation.addresses.address_blocks import Blocks, Masks, Taken
+from ioaware.simulation.addresses.address_blocks import Blocks, Masks
+from ioaware.simulation.addresses.taken_lines import Taken
 from ioaware.simulation.streams import Numbers, ReferenceStream, Times, unrolled
 
 CHUNK = 1 << 16

@@ -9,19 +9,16 @@ that share no byte share no block.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
 
-Numbers = NDArray[np.int64]
-Masks = NDArray[np.uint64]
+from ioaware.simulation.addresses.taken_lines import Masks, Numbers, Taken, find_lines
+
 SPARE_LINES = 64
 """Lines between two tensors; accesses beyond the end of the first are there."""
-Taken = Callable[[Numbers], NDArray[np.bool_]]
-"""Say of each line whether it is replayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,16 +156,7 @@ class Blocks:
 
         There is an entry for every line of every range of blocks, or for the `taken` ones.
         """
-        first = low // self.blocks_per_line
-        spans = np.where(high > low, (high - 1) // self.blocks_per_line - first + 1, 0)
-        which = np.repeat(np.arange(low.size), spans)
-        line = first[which] + np.arange(which.size) - (np.cumsum(spans) - spans)[which]
-        if taken is not None:
-            kept = taken(line + self.first_line)
-            which, line = which[kept], line[kept]
-        begin = np.maximum(low[which] - line * self.blocks_per_line, 0)
-        end = np.minimum(high[which] - line * self.blocks_per_line, self.blocks_per_line)
-        return which, line + self.first_line, masks(begin, end)
+        return find_lines(low, high, self.blocks_per_line, self.first_line, taken or Taken(1))
 
 
 def masks(begin: Numbers, end: Numbers) -> Masks:

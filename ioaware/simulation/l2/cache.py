@@ -91,7 +91,8 @@ class L2:
         self._set_of = set_of
         apart = config.partitions if config.sets else 1
         count = max(1, config.sets * apart)
-        self._shape = Shape(config.partitions, apart, int(not config.by_age), config.capacity_bytes / count, config.dirty_bytes)
+        keep, dirty_bytes = int(not config.by_age), float(config.dirty_bytes)
+        self._shape = Shape(config.partitions, apart, keep, config.capacity_bytes / count, dirty_bytes)
         self._known = np.empty(0, dtype=np.int64)  # lines, in order, and their numbers in the state
         self._numbers = np.empty(0, dtype=np.int64)
         self._sets = count

@@ -57,6 +57,6 @@ class Events(NamedTuple):
     def of(events: Iterable[Event]) -> Events:
         """Return events that are given one by one."""
         rows = list(events)
-        masks = np.array([(row.left, row.right) for row in rows], dtype=np.uint64).reshape(-1, 2)
-        others = np.array([(row.line, *row[3:]) for row in rows], dtype=np.int64).reshape(-1, 5)
-        return Events.at(others[:, 0], masks[:, 0], masks[:, 1], *others.T[1:])
+        left, right = (np.array([row[side] for row in rows], dtype=np.uint64) for side in (1, 2))
+        line, *others = (np.array([row[at] for row in rows], dtype=np.int64) for at in (0, 3, 4, 5, 6))
+        return Events.at(line, left, right, *others)
