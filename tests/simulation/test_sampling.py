@@ -10,7 +10,7 @@ import pytest
 from ioaware.machine import find_machine_or_file
 from ioaware.result import ParamValue
 from ioaware.simulation import sampling
-from ioaware.simulation.addresses.address_blocks import Blocks
+from ioaware.simulation.addresses.address_blocks import Blocks, Rectangle
 from ioaware.simulation.addresses.taken_lines import is_taken
 from ioaware.simulation.l2.cache import L2
 from ioaware.simulation.sampling import FEWEST_LINES, MAX_EVENTS, PILOT, Census, Sample, choose_sample
@@ -23,8 +23,7 @@ def census(lines: Sequence[np.ndarray]) -> Census:
     layouts = [Blocks(128, 1, 128, 1, 200_000 * number) for number in range(len(lines))]
     found = Census(layouts, [100_000 * 128] * len(lines))
     for number, each in enumerate(lines):
-        low = each.astype(np.int64)
-        taken, _, _ = layouts[number].lines(low, low + 1, found.of(number))
+        taken, _, _ = layouts[number].lines(128 * each, Rectangle(0, 1, 128, 128), found.of(number))
         assert taken.size == pytest.approx(each.size / PILOT, abs=PILOT + 0.1 * each.size / PILOT)
     return found
 

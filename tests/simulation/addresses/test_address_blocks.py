@@ -14,10 +14,13 @@ from ioaware.simulation.addresses.address_blocks import Blocks, Rectangle, choos
 
 
 def covering_blocks(blocks: Blocks, base: int, part: Rectangle) -> set[int]:
-    found: set[int] = set()
-    for low, high in blocks.intervals(np.array([base]), part):
-        found |= set(range(int(low[0]), int(high[0])))
-    return found
+    _, lines, masks_ = blocks.lines(np.array([base]), part)
+    return set(block_numbers(blocks, lines, masks_))
+
+
+def block_numbers(blocks: Blocks, lines: np.ndarray, masks_: np.ndarray) -> list[int]:
+    pairs = [(int(line) - blocks.first_line, int(mask)) for line, mask in zip(lines, masks_, strict=True)]
+    return [line * blocks.blocks_per_line + bit for line, mask in pairs for bit in range(64) if mask >> bit & 1]
 
 
 @given(st.integers(1, 40), st.integers(1, 30), st.integers(1, 4))
@@ -55,11 +58,8 @@ def test_rectangles_cover_each_element_once(elements: list[int], width: int) -> 
 @settings(max_examples=100, deadline=None)
 def test_units_have_the_blocks_of_a_range(low: int, length: int, blocks_per_line: int) -> None:
     blocks = Blocks(1, 1, 1, blocks_per_line, first_line=5)
-    which, line, mask = blocks.lines(np.array([low]), np.array([low + length]))
-    found = [
-        (int(u) - 5) * blocks_per_line + bit for u, m in zip(line, mask, strict=True) for bit in range(64) if int(m) >> bit & 1
-    ]
-    assert found == list(range(low, low + length))
+    which, line, mask = blocks.lines_of_runs(np.array([low]), np.array([length]))
+    assert block_numbers(blocks, line, mask) == list(range(low, low + length))
     assert not which.any()
 
 
