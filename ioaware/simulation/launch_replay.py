@@ -20,6 +20,7 @@ from ioaware.simulation.addresses.known_contents import KnownContents
 from ioaware.simulation.addresses.taken_lines import Taken
 from ioaware.simulation.l2.events import ATOMIC, READ, WRITE, Events
 from ioaware.simulation.merge import AccessTouches, count_events, merge_events
+from ioaware.simulation.row_keys import count_distinct
 from ioaware.simulation.schedule import AgedSm, Schedule, schedule, schedule_by_age
 from ioaware.simulation.spills.launch_spills import LaunchSpills
 from ioaware.simulation.spills.local_memory import LocalMemory
@@ -216,7 +217,7 @@ class Storage:
         They are those beyond what the smallest lines would have.
         """
         used = [
-            size * max((np.unique(one // size).size for one in self.together), default=0)
+            size * max((count_distinct(one // size) for one in self.together), default=0)
             for size in (line_bytes, MIN_LINE_BYTES)
         ]
         return max(0, used[0] - used[1])

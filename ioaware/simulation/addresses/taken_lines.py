@@ -65,7 +65,8 @@ def find_lines(start: Numbers, size: Numbers, area: Area, grid: Grid, taken: Tak
     """
     start, size = np.ascontiguousarray(start), np.ascontiguousarray(size)
     sample = taken.every, taken.first_line
-    room = 2 * (start.size * (1 if area.cells else area.rows)) // taken.every + 64
+    rows = -(-area.rows // grid.rows) if area.cells else area.rows
+    room = 2 * start.size * rows // taken.every + 64
     while True:
         which, line, mask = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64), np.empty(room, dtype=np.uint64)
         found, accesses = _find(start, size, area, grid, sample, taken.seen, which, line, mask)
@@ -92,6 +93,7 @@ def _find(
     As many as there is room for are written to `which`, `line` and `mask`.
     """
     pitch_shift, row_shift, column_shift = _shift(grid.pitch), _shift(grid.rows), _shift(grid.columns)
+    shifts = _shift(grid.per_line), _shift(sample[0])
     across = -(-grid.pitch // grid.columns)
     found = accesses = 0
     for at in range(start.size):
@@ -110,7 +112,7 @@ def _find(
                 begin = first + number * area.pitch
                 low = _rounded(begin, grid.columns, column_shift)
                 high = _rounded(begin + wide, grid.columns, column_shift)
-            found, some = _take(low, high, at, found, grid, sample, seen, which, line, mask)
+            found, some = _take(low, high, at, found, grid, sample, shifts, seen, which, line, mask)
             accesses += some
     return found, accesses
 
@@ -123,6 +125,7 @@ def _take(
     found: int,
     grid: Grid,
     sample: tuple[int, int],
+    shifts: tuple[int, int],
     seen: NDArray[np.bool_],
     which: Numbers,
     line: Numbers,
@@ -135,7 +138,8 @@ def _take(
     if high <= low:
         return found, 0
     every, first_seen = sample
-    per_line, shift, every_shift = grid.per_line, _shift(grid.per_line), _shift(every)
+    shift, every_shift = shifts
+    per_line = grid.per_line
     first, last = _quotient(low, per_line, shift), _quotient(high - 1, per_line, shift)
     for number in range(first, last + 1):
         name = number + grid.first_line

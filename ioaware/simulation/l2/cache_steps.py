@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ioaware.simulation.bit_count import bit_count
 from ioaware.simulation.compiled import compiled, inlined
 from ioaware.simulation.l2.cache_state import (
     DIRTY,
@@ -130,7 +131,7 @@ def _look_up(state: State, shape: Shape, key: int, mask: np.uint64, tensor: int)
     _append(state.links, state.ends, number, key)
     if missing:
         state.masks[key, RESIDENT] = resident | mask
-        state.used[number] += _blocks(missing) * state.weight[tensor]
+        state.used[number] += bit_count(missing) * state.weight[tensor]
         if state.used[number] > shape.set_bytes:
             _note_overfull(state.overfull, number)
     return missing
@@ -151,7 +152,7 @@ def _invalidate(state: State, shape: Shape, key: int, mask: np.uint64) -> None:
     gone = state.masks[key, RESIDENT] & mask
     if gone:
         number = _set_of(state, shape, key)
-        state.used[number] -= _blocks(gone) * state.weight[state.lines[key // ENTRIES, TENSOR]]
+        state.used[number] -= bit_count(gone) * state.weight[state.lines[key // ENTRIES, TENSOR]]
         state.masks[key, RESIDENT] &= ~mask
         if not state.masks[key, RESIDENT]:
             _unlink(state.links, state.ends, number, key)
@@ -165,14 +166,14 @@ def _mark_dirty(state: State, key: int, mask: np.uint64, tensor: int) -> None:
         _unlink(state.dirty_links, state.ends, dirty, key)
     _append(state.dirty_links, state.ends, dirty, key)
     state.masks[key, DIRTY] = before | mask
-    state.used[dirty] += _blocks(mask & ~before) * state.weight[tensor]
+    state.used[dirty] += bit_count(mask & ~before) * state.weight[tensor]
 
 
 @inlined
 def _count_read(state: State, key: int, missing: np.uint64, tensor: int, wave: int, program: int) -> None:
     """Count blocks read from HBM, repeated reads by reason."""
     size, line = state.weight[tensor], key // ENTRIES
-    blocks, again = _blocks(missing), _blocks(missing & state.masks[key, READ_BEFORE])
+    blocks, again = bit_count(missing), bit_count(missing & state.masks[key, READ_BEFORE])
     state.bytes[tensor, READ_BYTES] += blocks * size
     state.bytes[tensor, FIRST_BYTES] += (blocks - again) * size
     state.masks[key, READ_BEFORE] |= missing
@@ -191,7 +192,7 @@ def _evict(state: State, shape: Shape) -> None:
         number = state.overfull[at]
         while number != NONE and state.used[number] > shape.set_bytes:
             key = state.ends[number, FIRST]
-            state.used[number] -= _blocks(state.masks[key, RESIDENT]) * state.weight[state.lines[key // ENTRIES, TENSOR]]
+            state.used[number] -= bit_count(state.masks[key, RESIDENT]) * state.weight[state.lines[key // ENTRIES, TENSOR]]
             _unlink(state.links, state.ends, number, key)
             state.masks[key, RESIDENT] = NO_BLOCKS
             if state.masks[key, DIRTY]:
@@ -207,9 +208,9 @@ def _write_back(state: State, key: int) -> None:
     dirty, tensor = state.masks[key, DIRTY], state.lines[key // ENTRIES, TENSOR]
     size, before = state.weight[tensor], state.masks[key, WRITTEN_BEFORE]
     state.masks[key, WRITTEN_BEFORE] = before | dirty
-    state.bytes[tensor, WRITE_BYTES] += _blocks(dirty) * size
-    state.bytes[tensor, REWRITTEN_BYTES] += _blocks(dirty & before) * size
-    state.used[-1] -= _blocks(dirty) * size
+    state.bytes[tensor, WRITE_BYTES] += bit_count(dirty) * size
+    state.bytes[tensor, REWRITTEN_BYTES] += bit_count(dirty & before) * size
+    state.used[-1] -= bit_count(dirty) * size
     state.masks[key, DIRTY] = NO_BLOCKS
     _unlink(state.dirty_links, state.ends, state.used.size - 1, key)
 
@@ -252,15 +253,3 @@ def _unlink(links: Links, ends: Numbers, number: int, key: int) -> None:
         ends[number, LAST] = older
     else:
         links[newer, OLDER] = older
-
-
-@inlined
-def _blocks(mask: np.uint64) -> int:
-    """Return how many bits are set.
-
-    They are counted by two, four and eight at a time (Warren, Hacker's Delight, section 5-1).
-    """
-    pairs = mask - (mask >> np.uint64(1) & np.uint64(0x5555555555555555))
-    fours = (pairs & np.uint64(0x3333333333333333)) + (pairs >> np.uint64(2) & np.uint64(0x3333333333333333))
-    eights = fours + (fours >> np.uint64(4)) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return int(eights * np.uint64(0x0101010101010101) >> np.uint64(56))
