@@ -17,10 +17,10 @@ from ioaware.analysis.ir.loops.access_totals import Programs, unknowns, upper_bo
 from ioaware.simulation.addresses.address_blocks import SPARE_LINES, Blocks, Rectangle, choose_blocks
 from ioaware.simulation.addresses.executed_streams import ExecutedLaunch
 from ioaware.simulation.addresses.known_contents import KnownContents
+from ioaware.simulation.addresses.row_keys import count_distinct
 from ioaware.simulation.addresses.taken_lines import Taken
 from ioaware.simulation.l2.events import ATOMIC, READ, WRITE, Events
 from ioaware.simulation.merge import AccessTouches, count_events, merge_events
-from ioaware.simulation.row_keys import count_distinct
 from ioaware.simulation.schedule import AgedSm, Schedule, schedule, schedule_by_age
 from ioaware.simulation.spills.launch_spills import LaunchSpills
 from ioaware.simulation.spills.local_memory import LocalMemory

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ioaware.simulation.addresses.row_keys import count_distinct, first_of_groups, packed, sorted_rows
 from ioaware.simulation.l2.events import Events
-from ioaware.simulation.row_keys import count_distinct, first_of_groups, packed, sorted_rows
 from ioaware.simulation.stream_lines import LineTouches
 from ioaware.simulation.streams import Numbers
 

@@ -25,9 +25,9 @@ from ioaware.simulation.addresses.affine import (
     outer_parts,
     split_lanes,
 )
+from ioaware.simulation.addresses.row_keys import first_of_groups, packed, sorted_rows
 from ioaware.simulation.addresses.runs_of_lanes import ShapeRuns, runs_of_shapes, sectors
 from ioaware.simulation.addresses.shapes import distinct_shapes
-from ioaware.simulation.row_keys import first_of_groups, packed, sorted_rows
 from ioaware.simulation.schedule import Schedule
 from ioaware.simulation.timeline import Executions
 

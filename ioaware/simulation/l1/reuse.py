@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ioaware.simulation.bit_count import bit_count
+from ioaware.simulation.addresses.bit_count import bit_count
 from ioaware.simulation.compiled import compiled
 
 NEVER = -1

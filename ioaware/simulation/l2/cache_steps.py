@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ioaware.simulation.bit_count import bit_count
+from ioaware.simulation.addresses.bit_count import bit_count
 from ioaware.simulation.compiled import compiled, inlined
 from ioaware.simulation.l2.cache_state import (
     DIRTY,

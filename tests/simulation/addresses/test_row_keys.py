@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioaware.simulation.row_keys import count_distinct, first_of_groups, packed, sorted_rows
+from ioaware.simulation.addresses.row_keys import count_distinct, first_of_groups, packed, sorted_rows
 
 
 @pytest.mark.parametrize("seed", range(40))
