@@ -159,7 +159,7 @@ def _take(
 def _is_taken(line: int, every: int, shift: int) -> bool:
     """Return what `is_taken` returns for a line."""
     group = _quotient(line, every, shift)
-    mixed = np.int64((np.uint64(group) + np.uint64(1)) * MIX >> np.uint64(32))
+    mixed = int(np.int64((np.uint64(group) + np.uint64(1)) * MIX >> np.uint64(32)))
     return line - group * every == mixed - _quotient(mixed, every, shift) * every
 
 
