@@ -14,9 +14,11 @@ from ioaware.analysis.ir.accesses.access_log import Condition, Scope, Touch
 from ioaware.analysis.ir.accesses.values import lane_symbol
 from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.loops.access_totals import Programs, unknowns, upper_bound
-from ioaware.simulation.addresses.address_blocks import SPARE_LINES, Blocks, Rectangle, Taken, choose_blocks
+from ioaware.simulation.addresses.address_blocks import SPARE_LINES, Blocks, Rectangle, choose_blocks
 from ioaware.simulation.addresses.executed_streams import ExecutedLaunch
 from ioaware.simulation.addresses.known_contents import KnownContents
+from ioaware.simulation.addresses.row_keys import count_distinct
+from ioaware.simulation.addresses.taken_lines import Taken
 from ioaware.simulation.l2.events import ATOMIC, READ, WRITE, Events
 from ioaware.simulation.merge import AccessTouches, count_events, merge_events
 from ioaware.simulation.schedule import AgedSm, Schedule, schedule, schedule_by_age
@@ -215,7 +217,7 @@ class Storage:
         They are those beyond what the smallest lines would have.
         """
         used = [
-            size * max((np.unique(one // size).size for one in self.together), default=0)
+            size * max((count_distinct(one // size) for one in self.together), default=0)
             for size in (line_bytes, MIN_LINE_BYTES)
         ]
         return max(0, used[0] - used[1])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ioaware.simulation.addresses.row_keys import count_distinct, first_of_groups, packed, sorted_rows
 from ioaware.simulation.l2.events import Events
 from ioaware.simulation.stream_lines import LineTouches
 from ioaware.simulation.streams import Numbers
@@ -56,26 +57,33 @@ def merge_events(parts: Sequence[AccessTouches], quantum: float, wave: Numbers) 
     left, right = (np.bitwise_or.reduceat(np.where(partitions & side, mask, NO_BLOCKS), first) for side in (1, 2))
     by_time = np.argsort(time[first], kind="stable")
     of = first[by_time]
-    return Events(line[of], left[by_time], right[by_time], kind[of], tensor[of], wave[program[of]], program[of])
+    return Events.at(line[of], left[by_time], right[by_time], kind[of], tensor[of], wave[program[of]], program[of])
 
 
 def count_events(parts: Sequence[AccessTouches], quantum: float) -> int:
     """Return how many events `merge_events` makes of these accesses."""
-    return _groups(parts, quantum)[1].size if sum(part.touches.time.size for part in parts) else 0
+    if not sum(part.touches.time.size for part in parts):
+        return 0
+    keys = _keys(parts, quantum)
+    if len(keys) > 1:
+        return int(np.count_nonzero(first_of_groups(keys, sorted_rows(keys))))
+    return count_distinct(keys[0]) if keys else 1
 
 
 def _groups(parts: Sequence[AccessTouches], quantum: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the order of the accesses by event, and where each event begins in it."""
-    time, line, program = (
-        np.concatenate([getattr(part.touches, name) for part in parts]) for name in ("time", "line", "program")
-    )
+    time, program = (np.concatenate([getattr(part.touches, name) for part in parts]) for name in ("time", "program"))
+    keys = _keys(parts, quantum)
+    order = np.lexsort((program, time, *keys[::-1]))
+    return order, np.flatnonzero(first_of_groups(keys, order))
+
+
+def _keys(parts: Sequence[AccessTouches], quantum: float) -> list[Numbers]:
+    """Return keys of the accesses; accesses of one event have the same."""
+    time, line = (np.concatenate([getattr(part.touches, name) for part in parts]) for name in ("time", "line"))
     access = _of_each(parts, [part.access for part in parts])
     epoch = np.floor(time / quantum + ROUNDING).astype(np.int64) if quantum > 0 else np.unique(time, return_inverse=True)[1]
-    order = np.lexsort((program, time, access, line, epoch))
-    epoch, line, access = epoch[order], line[order], access[order]
-    new = np.ones(order.size, dtype=bool)
-    new[1:] = (epoch[1:] != epoch[:-1]) | (line[1:] != line[:-1]) | (access[1:] != access[:-1])
-    return order, np.flatnonzero(new)
+    return packed((epoch, line, access))
 
 
 def _of_each(parts: Sequence[AccessTouches], values: Sequence[int]) -> Numbers:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ioaware.simulation.addresses.address_blocks import SPARE_LINES, Blocks, Numbers, Taken
+from ioaware.simulation.addresses.address_blocks import SPARE_LINES, Blocks, Numbers
+from ioaware.simulation.addresses.taken_lines import Taken, is_taken
 
 MAX_EVENTS = 300_000
 """Most events of a replay, about 1.5 s of a core."""
@@ -24,7 +24,6 @@ MIN_LINES = 8
 """Lines of a tensor in a sample; a tensor with fewer is taken whole."""
 FEWEST_LINES = 16
 """Lines left of such a tensor where all of its lines are accessed too often."""
-MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Sample:
     def lines(self, storage: int) -> Taken | None:
         """Return which lines of a storage are in the sample; None where all are."""
         every = self.every_at(storage)
-        return (lambda line: is_taken(line, every)) if every > 1 else None
+        return Taken(every) if every > 1 else None
 
     def block_bytes(self, layouts: Sequence[Blocks]) -> list[float]:
         """Return the bytes of a block of each storage in the smaller cache."""
@@ -57,38 +56,29 @@ class Sample:
         return self.every_of[storage] if self.every_of else self.every
 
 
-def is_taken(line: Numbers, every: int) -> NDArray[np.bool_]:
-    """Return whether lines are in the sample: one of `every`, by a hash."""
-    group = line // every
-    mixed = (group.astype(np.uint64) + np.uint64(1)) * MIX >> np.uint64(32)
-    return line - group * every == (mixed % np.uint64(every)).astype(np.int64)
-
-
 class Census:
     """Lines that are accessed, by storage. A pilot takes one of `PILOT`."""
 
     def __init__(self, layouts: Sequence[Blocks], sizes: Sequence[int]) -> None:
         """Begin with none; `sizes` are the bytes of the storages."""
-        self._first = [one.first_line for one in layouts]
-        pairs = zip(layouts, sizes, strict=True)
-        self._seen = [np.zeros(-(-size // one.line_bytes) + SPARE_LINES, dtype=np.bool_) for one, size in pairs]
-        self.accesses = [0] * len(self._first)
+        self._taken = [
+            Taken(PILOT, one.first_line, np.zeros(-(-size // one.line_bytes) + SPARE_LINES, dtype=np.bool_))
+            for one, size in zip(layouts, sizes, strict=True)
+        ]
 
     def of(self, storage: int) -> Taken:
         """Return which lines a pilot takes; those that it is asked for are counted."""
+        return self._taken[storage]
 
-        def taken(line: Numbers) -> NDArray[np.bool_]:
-            seen = self._seen[storage]
-            seen[np.clip(line - self._first[storage], 0, seen.size - 1)] = True
-            self.accesses[storage] += line.size
-            return is_taken(line, PILOT)
-
-        return taken
+    @property
+    def accesses(self) -> list[int]:
+        """Accesses to lines of each storage."""
+        return [one.accesses for one in self._taken]
 
     @property
     def lines(self) -> list[Numbers]:
         """Distinct lines of each storage that were accessed."""
-        return [np.flatnonzero(seen) + first for seen, first in zip(self._seen, self._first, strict=True)]
+        return [np.flatnonzero(one.seen) + one.first_line for one in self._taken]
 
 
 def choose_sample(census: Census, events_of_pilot: int) -> Sample:
@@ -100,8 +90,9 @@ def choose_sample(census: Census, events_of_pilot: int) -> Sample:
     if every <= 1:
         return Sample()
     accessed = census.lines
+    accesses = census.accesses
     few = {at for at, lines in enumerate(accessed) if lines.size < MIN_LINES * every}
-    thinned = -(-sum(census.accesses[at] for at in few) // MAX_EVENTS)
+    thinned = -(-sum(accesses[at] for at in few) // MAX_EVENTS)
     every_of = tuple(
         max(1, min(every, thinned, lines.size // FEWEST_LINES)) if at in few else every for at, lines in enumerate(accessed)
     )

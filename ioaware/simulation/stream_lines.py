@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ioaware.simulation.addresses.address_blocks import Blocks, Masks, Taken
+from ioaware.simulation.addresses.address_blocks import Blocks, Masks
+from ioaware.simulation.addresses.taken_lines import Taken
 from ioaware.simulation.streams import Numbers, ReferenceStream, Times, unrolled
-
-CHUNK = 1 << 16
-"""Executions whose lines are found at a time: their numbers fit a core's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +30,10 @@ def line_touches(found: ReferenceStream, blocks: Blocks, taken: Taken | None = N
         return
     if found.count is not None:
         found = unrolled(found, found.count)
-    for begin in range(0, found.base.size, CHUNK):
-        some = slice(begin, begin + CHUNK)
-        time, program, partitions = found.time[some], found.program[some], found.partitions[some]
-        for part in found.parts:
-            for low, high in blocks.intervals(found.base[some], part):
-                which, line, mask = blocks.lines(low, high, taken)
-                if which.size:
-                    yield LineTouches(time[which], line, mask, partitions[which], program[which])
+    for part in found.parts:
+        which, line, mask = blocks.lines(found.base, part, taken)
+        if which.size:
+            yield LineTouches(found.time[which], line, mask, found.partitions[which], found.program[which])
 
 
 def _runs(found: ReferenceStream, count: Numbers, blocks: Blocks, taken: Taken | None) -> LineTouches:
@@ -50,8 +44,7 @@ def _runs(found: ReferenceStream, count: Numbers, blocks: Blocks, taken: Taken |
     tile = abs(found.stride)
     start = found.base + found.parts[0].offset
     begin = start if found.stride > 0 else start - tile * (count - 1)
-    low, high = blocks.rounded(begin), blocks.rounded(begin + tile * count)
-    row, line, mask = blocks.lines(low, high, taken)
+    row, line, mask = blocks.lines_of_runs(begin, tile * count, taken)
     edge = (line - blocks.first_line) * blocks.line_bytes
     if found.stride > 0:
         iteration = np.maximum(edge - start[row], 0) // tile

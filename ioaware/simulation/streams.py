@@ -25,6 +25,7 @@ from ioaware.simulation.addresses.affine import (
     outer_parts,
     split_lanes,
 )
+from ioaware.simulation.addresses.row_keys import first_of_groups, packed, sorted_rows
 from ioaware.simulation.addresses.runs_of_lanes import ShapeRuns, runs_of_shapes, sectors
 from ioaware.simulation.addresses.shapes import distinct_shapes
 from ioaware.simulation.schedule import Schedule
@@ -325,15 +326,11 @@ def _group_rows(keys: Sequence[Numbers], alive: NDArray[np.bool_]) -> tuple[Numb
     rows = np.flatnonzero(alive)
     if not rows.size:
         return rows, rows
-    moving = [key[rows] for key in keys if key[rows].min() != key[rows].max()]
+    moving = packed([key[rows] for key in keys])
     if not moving:
         return rows[:1], np.zeros(rows.size, dtype=np.int64)
-    order = np.lexsort(moving[::-1])
-    new = np.zeros(rows.size, dtype=bool)
-    new[0] = True
-    for key in moving:
-        ordered = key[order]
-        new[1:] |= ordered[1:] != ordered[:-1]
+    order = sorted_rows(moving)
+    new = first_of_groups(moving, order)
     group = np.empty(rows.size, dtype=np.int64)
     group[order] = np.cumsum(new) - 1
     return rows[order[new]], group

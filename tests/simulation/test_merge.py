@@ -22,7 +22,8 @@ def touch(
 
 
 def rows(events: Events) -> list[Event]:
-    return [Event(*row) for row in zip(*(column.tolist() for column in events), strict=True)]
+    columns = (events.lines[events.line], *events[1:7])
+    return [Event(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def test_programs_that_touch_a_unit_within_a_quantum_are_one_event() -> None:

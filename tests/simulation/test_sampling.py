@@ -10,9 +10,10 @@ import pytest
 from ioaware.machine import find_machine_or_file
 from ioaware.result import ParamValue
 from ioaware.simulation import sampling
-from ioaware.simulation.addresses.address_blocks import Blocks
+from ioaware.simulation.addresses.address_blocks import Blocks, Rectangle
+from ioaware.simulation.addresses.taken_lines import is_taken
 from ioaware.simulation.l2.cache import L2
-from ioaware.simulation.sampling import FEWEST_LINES, MAX_EVENTS, PILOT, Census, Sample, choose_sample, is_taken
+from ioaware.simulation.sampling import FEWEST_LINES, MAX_EVENTS, PILOT, Census, Sample, choose_sample
 from ioaware.simulation.simulate import simulate
 from ioaware.targets.target import load_target
 
@@ -22,8 +23,8 @@ def census(lines: Sequence[np.ndarray]) -> Census:
     layouts = [Blocks(128, 1, 128, 1, 200_000 * number) for number in range(len(lines))]
     found = Census(layouts, [100_000 * 128] * len(lines))
     for number, each in enumerate(lines):
-        taken = found.of(number)(each + layouts[number].first_line)
-        assert np.count_nonzero(taken) == pytest.approx(each.size / PILOT, abs=PILOT + 0.1 * each.size / PILOT)
+        taken, _, _ = layouts[number].lines(128 * each, Rectangle(0, 1, 128, 128), found.of(number))
+        assert taken.size == pytest.approx(each.size / PILOT, abs=PILOT + 0.1 * each.size / PILOT)
     return found
 
 
@@ -45,7 +46,7 @@ def test_a_sample_has_the_events_of_a_replay() -> None:
     assert (sample.every, sample.every_of) == (4, (4, 1))
     taken = sample.lines(0)
     assert taken is not None
-    assert np.count_nonzero(taken(found.lines[0])) == 2500
+    assert np.count_nonzero(is_taken(found.lines[0], taken.every)) == 2500
     assert sample.lines(1) is None, "all are taken"
     assert [sample.scale_of(0), sample.scale_of(1)] == [4.0, 4.0]
     assert choose_sample(census([np.arange(10_000)]), 4 * MAX_EVENTS // PILOT) == Sample(), "few accesses are not sampled"
@@ -57,7 +58,7 @@ def test_few_lines_that_are_accessed_too_often_are_thinned() -> None:
     assert sample.every_of == (100, 12)
     taken = sample.lines(1)
     assert taken is not None
-    number = np.count_nonzero(taken(found.lines[1]))
+    number = np.count_nonzero(is_taken(found.lines[1], taken.every))
     assert number >= FEWEST_LINES
     assert sample.block_bytes([Blocks(128, 1, 128, 1)] * 2)[1] * number * sample.scale_of(1) == pytest.approx(600 * 128)
 
@@ -95,7 +96,7 @@ def test_a_sampled_replay_agrees_with_a_full_one(
 def test_launches_with_skew_have_few_events_too(monkeypatch: pytest.MonkeyPatch) -> None:
     most, replayed = 2_000, list[int]()
     monkeypatch.setattr(sampling, "MAX_EVENTS", most)
-    monkeypatch.setattr(L2, "run", lambda self, events: replayed.append(len(events)))
+    monkeypatch.setattr(L2, "run", lambda self, events: replayed.append(events.size))
     loaded = load_target("flash2")
     params = loaded.resolve({"seq_len": 16384, "heads": 1, "head_dim": 64})
     simulate(loaded, params, machine=find_machine_or_file("H200"))

@@ -9,19 +9,17 @@ that share no byte share no block.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
 import numpy as np
-from numpy.typing import NDArray
 
-Numbers = NDArray[np.int64]
-Masks = NDArray[np.uint64]
+from ioaware.simulation.addresses.taken_lines import Area, Grid, Masks, Numbers, Taken, find_lines
+
+ONE_RUN = Area(1, 0, cells=False, whole=False)
 SPARE_LINES = 64
 """Lines between two tensors; accesses beyond the end of the first are there."""
-Taken = Callable[[Numbers], NDArray[np.bool_]]
-"""Say of each line whether it is replayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,55 +118,31 @@ class Blocks:
         """Whether blocks are consecutive in memory."""
         return self.rows == 1 and self.columns == self.pitch
 
-    def rounded(self, address: Numbers) -> Numbers:
-        """Return the linear block whose start is nearest."""
-        return _rounded(address, self.columns)
+    def lines(self, base: Numbers, part: Rectangle, taken: Taken | None = None) -> tuple[Numbers, Numbers, Masks]:
+        """Return (index of the address, line, mask of blocks) of a rectangle.
 
-    def intervals(self, base: Numbers, part: Rectangle) -> Iterator[tuple[Numbers, Numbers]]:
-        """Yield the half-open ranges of block numbers of a rectangle.
-
-        It lies at each of these addresses.
+        It lies at each of these addresses. There is an entry for every line of every row of blocks, or for the `taken` ones.
         """
-        start = base + part.offset
+        start, size = base + part.offset, part.run
         if self.plain:
-            if part.rows > 1 and part.run < part.pitch:
-                for row in range(part.rows):
-                    at = start + row * part.pitch
-                    yield self.rounded(at), self.rounded(at + part.run)
-            else:
-                yield self.rounded(start), self.rounded(start + part.bytes)
-            return
-        across = -(-self.pitch // self.columns)
-        row, column = start // self.pitch, start % self.pitch
-        if part.rows > 1 and part.pitch % self.pitch == 0 and part.run < part.pitch:
-            step = part.pitch // self.pitch
-            high, wide = (part.rows - 1) * step + 1, part.run
+            apart = part.rows > 1 and part.run < part.pitch
+            area = Area(part.rows, part.pitch, cells=False, whole=False) if apart else ONE_RUN
+            size = part.run if apart else part.bytes
+        elif part.rows > 1 and part.pitch % self.pitch == 0 and part.run < part.pitch:
+            area = Area((part.rows - 1) * (part.pitch // self.pitch) + 1, 0, cells=True, whole=False)
         elif part.bytes > self.pitch:
-            high, wide = -(-part.bytes // self.pitch), self.pitch
-            column = np.zeros_like(column)
+            area, size = Area(-(-part.bytes // self.pitch), 0, cells=True, whole=True), self.pitch
         else:
-            high, wide = 1, part.bytes
-        top, bottom = _rounded(row, self.rows), _rounded(row + high, self.rows)
-        left, right = _rounded(column, self.columns), np.minimum(_rounded(column + wide, self.columns), across)
-        for k in range(int((bottom - top).max(initial=0))):
-            inside = top + k < bottom
-            yield np.where(inside, (top + k) * across + left, 0), np.where(inside, (top + k) * across + right, 0)
+            area, size = Area(1, 0, cells=True, whole=False), part.bytes
+        return find_lines(start, np.array([size]), area, self._grid, taken or Taken(1))
 
-    def lines(self, low: Numbers, high: Numbers, taken: Taken | None = None) -> tuple[Numbers, Numbers, Masks]:
-        """Return (index of the range, line, mask of blocks) of the ranges.
+    def lines_of_runs(self, begin: Numbers, size: Numbers, taken: Taken | None = None) -> tuple[Numbers, Numbers, Masks]:
+        """Return what `lines` does for runs of bytes in blocks that are `plain`."""
+        return find_lines(begin, size, ONE_RUN, self._grid, taken or Taken(1))
 
-        There is an entry for every line of every range of blocks, or for the `taken` ones.
-        """
-        first = low // self.blocks_per_line
-        spans = np.where(high > low, (high - 1) // self.blocks_per_line - first + 1, 0)
-        which = np.repeat(np.arange(low.size), spans)
-        line = first[which] + np.arange(which.size) - (np.cumsum(spans) - spans)[which]
-        if taken is not None:
-            kept = taken(line + self.first_line)
-            which, line = which[kept], line[kept]
-        begin = np.maximum(low[which] - line * self.blocks_per_line, 0)
-        end = np.minimum(high[which] - line * self.blocks_per_line, self.blocks_per_line)
-        return which, line + self.first_line, masks(begin, end)
+    @property
+    def _grid(self) -> Grid:
+        return Grid(self.pitch, self.rows, self.columns, self.blocks_per_line, self.first_line)
 
 
 def masks(begin: Numbers, end: Numbers) -> Masks:
@@ -176,10 +150,6 @@ def masks(begin: Numbers, end: Numbers) -> Masks:
     length = (end - begin).astype(np.uint64)
     ones = np.uint64(0xFFFFFFFFFFFFFFFF) >> (np.uint64(64) - np.maximum(length, np.uint64(1)))
     return np.where(length > 0, ones << begin.astype(np.uint64), np.uint64(0))
-
-
-def _rounded(value: Numbers, step: int) -> Numbers:
-    return (2 * value + step) // (2 * step) if step > 1 else value
 
 
 def choose_blocks(parts: Sequence[Rectangle], alignment: int, line_bytes: int) -> Blocks:

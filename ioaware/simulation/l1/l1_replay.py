@@ -19,7 +19,8 @@ from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.simulation.addresses.address_blocks import Masks, Rectangle, masks
 from ioaware.simulation.addresses.executed_streams import ExecutedLaunch
-from ioaware.simulation.l1.l1_shape import LINE_SECTORS, MAX_CHUNK_SECTORS, L1Shape, lines_of, previous, reuse_distances
+from ioaware.simulation.l1.l1_shape import LINE_SECTORS, MAX_CHUNK_SECTORS, L1Shape, lines_of
+from ioaware.simulation.l1.reuse import reuse
 from ioaware.simulation.schedule import Schedule
 from ioaware.simulation.streams import Numbers, ReferenceStream, Times, reference_streams, unrolled
 from ioaware.simulation.timeline import Executions
@@ -28,7 +29,6 @@ MAX_EVENTS = 100_000
 """Chunks accessed by the replayed SMs, about a second of a core."""
 TENSOR_BYTES = 1 << 44
 """Distance of two tensors in the addresses of this model."""
-NO_SECTORS = np.uint64(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,32 +191,14 @@ def _replay(found: Sequence[_Events], shape: L1Shape) -> tuple[float, float]:
         np.concatenate([getattr(one, name) for one in found]) for name in ("sm", "time", "order", "chunk", "mask", "reads")
     ]
     sm, time, order = columns[:3]
-    ordered = np.lexsort((order, time, sm))
+    ordered = np.lexsort((order.astype(np.int16), time, sm.astype(np.int16)))
     sm, chunk, mask, reads = (column[ordered] for column in (sm, *columns[3:]))
-    accessed = served = 0.0
     edges = np.flatnonzero(np.concatenate(([True], sm[1:] != sm[:-1], [True])))
+    distances, known = reuse(chunk, mask, lines_of(mask), edges)
+    served_sectors, sectors = shape.hit_shares(distances) * known, np.bitwise_count(mask)
+    accessed = served = 0.0
     for start, end in pairwise(edges.tolist()):
         one = slice(start, end)
-        known = known_sectors(chunk[one], mask[one])
-        shares = shape.hit_shares(reuse_distances(previous(chunk[one]), lines_of(mask[one])))
-        accessed += float(np.bitwise_count(mask[one])[reads[one]].sum())
-        served += float((shares * known)[reads[one]].sum())
+        accessed += float(sectors[one][reads[one]].sum())
+        served += float(served_sectors[one][reads[one]].sum())
     return accessed * SECTOR_BYTES, served * SECTOR_BYTES
-
-
-def known_sectors(chunks: Numbers, sectors: Masks) -> Numbers:
-    """Return how many sectors of each access were accessed before.
-
-    Masks of one chunk are joined in runs of doubling length.
-    """
-    order = np.argsort(chunks, kind="stable")
-    chunk, mask = chunks[order], sectors[order]
-    until, length = mask.copy(), 1
-    while (same := chunk[length:] == chunk[:-length]).any():
-        until[length:] |= np.where(same, until[:-length], NO_SECTORS)
-        length *= 2
-    before = np.zeros_like(mask)
-    before[1:] = np.where(chunk[1:] == chunk[:-1], until[:-1], NO_SECTORS)
-    found = np.empty(chunks.size, dtype=np.int64)
-    found[order] = np.bitwise_count(before & mask)
-    return found

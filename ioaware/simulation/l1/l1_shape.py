@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioaware.machine.model import SECTOR_BYTES, L1Model
-from ioaware.simulation.compiled import compiled
 
 MAX_CHUNK_SECTORS, LINE_SECTORS = 64, 4
 LINE_BYTES = LINE_SECTORS * SECTOR_BYTES
 FIRST_OF_LINES = np.uint64(sum(1 << sector for sector in range(0, MAX_CHUNK_SECTORS, LINE_SECTORS)))
 """Mask with the first sector of every line of 128 bytes in a chunk."""
-NEVER = -1
 Numbers = NDArray[np.int64]
 Shares = NDArray[np.float64]
+DEVIATIONS = 9
+"""Standard deviations beyond the mean at which a share of hits is 0 in float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,55 +41,13 @@ class L1Shape:
         lines = self.capacity_bytes / LINE_BYTES
         if not lines:
             return np.zeros(distances.size)
-        different, where = np.unique(distances, return_inverse=True)
         mean, deviation = self.model.reach * lines, sqrt(self.model.sets * lines)
-        shares = [0.0 if one == NEVER else 0.5 * (1 + erf((mean - one) / (deviation * sqrt(2)))) for one in different.tolist()]
-        return np.array(shares)[where]
+        farthest = int(min(distances.max(initial=0), mean + DEVIATIONS * deviation)) + 1
+        shares = [0.5 * (1 + erf((mean - one) / (deviation * sqrt(2)))) for one in range(farthest)]
+        return np.array([*shares, 0.0])[np.minimum(distances, farthest)]  # the last one is that of NEVER, too
 
 
 def lines_of(masks: NDArray[np.uint64]) -> Numbers:
     """Return how many lines of 128 bytes the sectors of each mask of a chunk lie in."""
     one, two, three = (masks >> np.uint64(sectors) for sectors in (1, 2, 3))
     return np.bitwise_count((masks | one | two | three) & FIRST_OF_LINES).astype(np.int64)
-
-
-def previous(chunks: Numbers) -> Numbers:
-    """Return the position of each access's last one to the same chunk.
-
-    It is `NEVER` where there is none.
-    """
-    order = np.argsort(chunks, kind="stable")
-    found = np.full(chunks.size, NEVER, dtype=np.int64)
-    same = chunks[order][1:] == chunks[order][:-1]
-    found[order[1:][same]] = order[:-1][same]
-    return found
-
-
-def reuse_distances(before: Numbers, lines: Numbers) -> Numbers:
-    """Return the lines of the distinct chunks accessed since the access `before` each.
-
-    `before` is what `previous` returns, `lines` the lines of each access. The distance does not include the chunk itself. It is
-    `NEVER` where there is no access before. Cost: n log(n).
-    """
-    through = np.cumsum(lines)
-    return np.where(before == NEVER, NEVER, _lines_of_first(before, lines) - through[np.maximum(before, 0)])
-
-
-@compiled
-def _lines_of_first(before: Numbers, lines: Numbers) -> Numbers:
-    """Return the lines of the accesses so far whose own `before` is not after.
-
-    These are the first ones to their chunks since then. They are summed in a tree over `before` (Fenwick 1994).
-    """
-    tree = np.zeros(before.size + 1, dtype=np.int64)
-    found = np.zeros(before.size, dtype=np.int64)
-    for at in range(before.size):
-        node = before[at] + 2  # nodes begin at 1, as does NEVER
-        while node > 0:
-            found[at] += tree[node]
-            node -= node & -node
-        node = before[at] + 2
-        while node < tree.size:
-            tree[node] += lines[at]
-            node += node & -node
-    return found

@@ -23,11 +23,14 @@ from numpy.typing import NDArray
 
 from ioaware.simulation.addresses.address_blocks import Numbers
 from ioaware.simulation.l2.cache_state import (
+    DIRTY,
     ENTRIES,
     EXCESS_BYTES,
     FIRST_BYTES,
+    PLACE,
     READ_BYTES,
     REWRITTEN_BYTES,
+    TENSOR,
     WRITE_BYTES,
     Shape,
     empty_state,
@@ -88,9 +91,11 @@ class L2:
         self._set_of = set_of
         apart = config.partitions if config.sets else 1
         count = max(1, config.sets * apart)
-        self._shape = Shape(config.partitions, apart, int(not config.by_age), config.capacity_bytes / count, config.dirty_bytes)
+        keep, dirty_bytes = int(not config.by_age), float(config.dirty_bytes)
+        self._shape = Shape(config.partitions, apart, keep, config.capacity_bytes / count, dirty_bytes)
         self._known = np.empty(0, dtype=np.int64)  # lines, in order, and their numbers in the state
         self._numbers = np.empty(0, dtype=np.int64)
+        self._sets = count
         self._state = empty_state(count, np.array(block_bytes, dtype=np.float64) / config.partitions)
         self._left_dirty = [0.0] * len(block_bytes)
 
@@ -98,7 +103,7 @@ class L2:
         """Replay events in order."""
         self._meet(events)
         if events.size:
-            replay(self._state, self._shape, events, self._numbers[np.searchsorted(self._known, events.line)])
+            replay(self._state, self._shape, events, self._numbers[np.searchsorted(self._known, events.lines)])
 
     def flush(self, *, write_back: bool) -> None:
         """Empty the cache between launches, as a profiler does.
@@ -110,8 +115,8 @@ class L2:
             self._state.bytes[:, WRITE_BYTES] += dirty
         else:
             self._left_dirty = [sum(pair) for pair in zip(self._left_dirty, dirty, strict=True)]
-        emptied, state = empty_state(self._state.used.size, self._state.weight), self._state
-        self._state = with_lines(emptied, state.place, state.tensor)._replace(bytes=state.bytes)
+        emptied, state = empty_state(self._sets, self._state.weight), self._state
+        self._state = with_lines(emptied, state.lines[:, PLACE], state.lines[:, TENSOR])._replace(bytes=state.bytes)
 
     def forget_traffic(self) -> None:
         """Begin to count anew; the contents stay."""
@@ -137,17 +142,18 @@ class L2:
     def dirty_bytes(self) -> list[float]:
         """Dirty bytes in the cache now, by tensor."""
         state = self._state
-        blocks = np.bitwise_count(state.dirty).reshape(-1, ENTRIES).sum(axis=1)
-        left: NDArray[np.float64] = np.bincount(state.tensor, blocks, minlength=state.weight.size) * state.weight
+        blocks = np.bitwise_count(state.masks[:, DIRTY]).reshape(-1, ENTRIES).sum(axis=1)
+        left: NDArray[np.float64] = np.bincount(state.lines[:, TENSOR], blocks, minlength=state.weight.size) * state.weight
         return left.tolist()
 
     def _meet(self, events: Events) -> None:
         """Add the lines that come for the first time, with their tensors and sets."""
-        lines, first = np.unique(events.line, return_index=True)
-        fresh = ~np.isin(lines, self._known, assume_unique=True)
-        new = lines[fresh]
+        fresh = ~np.isin(events.lines, self._known, assume_unique=True)
+        new = events.lines[fresh]
+        tensor = np.empty_like(events.lines)
+        tensor[events.line[::-1]] = events.tensor[::-1]  # that of its first event
         self._numbers = np.concatenate((self._numbers, self._known.size + np.arange(new.size)))
         self._known = np.concatenate((self._known, new))
         order = np.argsort(self._known, kind="stable")
         self._known, self._numbers = self._known[order], self._numbers[order]
-        self._state = with_lines(self._state, self._set_of(new), events.tensor[first[fresh]])
+        self._state = with_lines(self._state, self._set_of(new), tensor[fresh])

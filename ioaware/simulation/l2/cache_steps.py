@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from ioaware.simulation.compiled import compiled
+from ioaware.simulation.addresses.bit_count import bit_count
+from ioaware.simulation.compiled import compiled, inlined
 from ioaware.simulation.l2.cache_state import (
+    DIRTY,
     ENTRIES,
     EXCESS_BYTES,
     FIRST,
     FIRST_BYTES,
     LAST,
+    LAST_PROGRAM,
+    LAST_WAVE,
+    MOST_SETS,
+    NEWER,
     NONE,
+    OLDER,
+    PLACE,
+    READ_BEFORE,
     READ_BYTES,
+    RESIDENT,
     REWRITTEN_BYTES,
+    TENSOR,
     WRITE_BYTES,
+    WRITTEN_BEFORE,
+    Links,
+    Numbers,
     Shape,
     State,
 )
@@ -27,10 +41,10 @@ WAVE, CAPACITY, SKEW = 0, 1, 2
 
 
 @compiled
-def replay(state: State, shape: Shape, events: Events, lines: np.ndarray) -> None:
-    """Replay events in order; `lines` are their lines as numbers in `state`."""
-    for at in range(lines.size):
-        line, left, right = lines[at], events.left[at], events.right[at]
+def replay(state: State, shape: Shape, events: Events, numbers: Numbers) -> None:
+    """Replay events in order; `numbers` are those of their lines in `state`."""
+    for at in range(events.line.size):
+        line, left, right = int(numbers[int(events.line[at])]), events.left[at], events.right[at]
         kind, tensor, wave, program = events.kind[at], events.tensor[at], events.wave[at], events.program[at]
         if kind != READ:
             _write(state, shape, line, left, right, kind, tensor, wave, program)
@@ -38,12 +52,12 @@ def replay(state: State, shape: Shape, events: Events, lines: np.ndarray) -> Non
             _read(state, shape, line, left, right, tensor, wave, program)
         else:
             _read_undivided(state, shape, line, left | right, tensor, wave, program)
-        if state.overfull[0] or state.dirty_used[0] > shape.dirty_bytes:
+        if state.overfull[0] != NONE or state.used[-1] > shape.dirty_bytes:
             _evict(state, shape)
-        state.last_wave[line], state.last_program[line] = wave, program
+        state.lines[line, LAST_WAVE], state.lines[line, LAST_PROGRAM] = wave, program
 
 
-@compiled
+@inlined
 def _read_undivided(state: State, shape: Shape, line: int, mask: np.uint64, tensor: int, wave: int, program: int) -> None:
     """Look blocks up in the only partition."""
     key = line * ENTRIES
@@ -52,7 +66,7 @@ def _read_undivided(state: State, shape: Shape, line: int, mask: np.uint64, tens
         _count_read(state, key, missing, tensor, wave, program)
 
 
-@compiled
+@inlined
 def _read(
     state: State, shape: Shape, line: int, left: np.uint64, right: np.uint64, tensor: int, wave: int, program: int
 ) -> None:
@@ -66,14 +80,14 @@ def _read(
             continue
         home, other = line * ENTRIES + side, line * ENTRIES + 1 - side
         copy = home + REMOTE_COPY
-        if mask & ~state.resident[home]:
+        if mask & ~state.masks[home, RESIDENT]:
             missing = _look_up(state, shape, home, mask, tensor)
             _count_read(state, home, missing, tensor, wave, program)
         elif shape.keep:
             _keep(state, shape, home)
-        if mask & ~state.resident[copy]:
+        if mask & ~state.masks[copy, RESIDENT]:
             missing = _look_up(state, shape, copy, mask, tensor)
-            if missing & ~state.resident[other]:
+            if missing & ~state.masks[other, RESIDENT]:
                 _count_read(state, other, _look_up(state, shape, other, missing, tensor), tensor, wave, program)
             elif shape.keep:
                 _keep(state, shape, other)
@@ -81,7 +95,7 @@ def _read(
             _keep(state, shape, copy)
 
 
-@compiled
+@inlined
 def _write(
     state: State, shape: Shape, line: int, left: np.uint64, right: np.uint64, kind: int, tensor: int, wave: int, program: int
 ) -> None:
@@ -103,171 +117,139 @@ def _write(
                 _look_up(state, shape, home + REMOTE_COPY, kept, tensor)
 
 
-@compiled
+@inlined
 def _look_up(state: State, shape: Shape, key: int, mask: np.uint64, tensor: int) -> np.uint64:
     """Make blocks of an entry the most recently used, inserting absent ones.
 
     Return the absent ones.
     """
-    resident = state.resident[key]
+    resident = state.masks[key, RESIDENT]
     missing = mask & ~resident
     number = _set_of(state, shape, key)
     if resident:
-        _unlink(state, number, key)
-    _append(state, number, key)
+        _unlink(state.links, state.ends, number, key)
+    _append(state.links, state.ends, number, key)
     if missing:
-        state.resident[key] = resident | mask
-        state.used[number] += _blocks(missing) * state.weight[tensor]
+        state.masks[key, RESIDENT] = resident | mask
+        state.used[number] += bit_count(missing) * state.weight[tensor]
         if state.used[number] > shape.set_bytes:
-            _note_overfull(state, number)
+            _note_overfull(state.overfull, number)
     return missing
 
 
-@compiled
+@inlined
 def _keep(state: State, shape: Shape, key: int) -> None:
     """Make an entry the most recently used."""
     number = _set_of(state, shape, key)
     if state.ends[number, LAST] != key:
-        _unlink(state, number, key)
-        _append(state, number, key)
+        _unlink(state.links, state.ends, number, key)
+        _append(state.links, state.ends, number, key)
 
 
-@compiled
+@inlined
 def _invalidate(state: State, shape: Shape, key: int, mask: np.uint64) -> None:
     """Remove blocks of an entry that have become stale."""
-    gone = state.resident[key] & mask
+    gone = state.masks[key, RESIDENT] & mask
     if gone:
         number = _set_of(state, shape, key)
-        state.used[number] -= _blocks(gone) * state.weight[state.tensor[key // ENTRIES]]
-        state.resident[key] &= ~mask
-        if not state.resident[key]:
-            _unlink(state, number, key)
+        state.used[number] -= bit_count(gone) * state.weight[state.lines[key // ENTRIES, TENSOR]]
+        state.masks[key, RESIDENT] &= ~mask
+        if not state.masks[key, RESIDENT]:
+            _unlink(state.links, state.ends, number, key)
 
 
-@compiled
+@inlined
 def _mark_dirty(state: State, key: int, mask: np.uint64, tensor: int) -> None:
     """Make blocks dirty, and their entry the last that is written back."""
-    before = state.dirty[key]
+    before, dirty = state.masks[key, DIRTY], state.used.size - 1
     if before:
-        _unlink_dirty(state, key)
-    last = state.dirty_ends[LAST]
-    state.dirty_older[key], state.dirty_newer[key] = last, NONE
-    if last == NONE:
-        state.dirty_ends[FIRST] = key
-    else:
-        state.dirty_newer[last] = key
-    state.dirty_ends[LAST] = key
-    state.dirty[key] = before | mask
-    state.dirty_used[0] += _blocks(mask & ~before) * state.weight[tensor]
+        _unlink(state.dirty_links, state.ends, dirty, key)
+    _append(state.dirty_links, state.ends, dirty, key)
+    state.masks[key, DIRTY] = before | mask
+    state.used[dirty] += bit_count(mask & ~before) * state.weight[tensor]
 
 
-@compiled
+@inlined
 def _count_read(state: State, key: int, missing: np.uint64, tensor: int, wave: int, program: int) -> None:
     """Count blocks read from HBM, repeated reads by reason."""
     size, line = state.weight[tensor], key // ENTRIES
-    blocks, again = _blocks(missing), _blocks(missing & state.read_before[key])
+    blocks, again = bit_count(missing), bit_count(missing & state.masks[key, READ_BEFORE])
     state.bytes[tensor, READ_BYTES] += blocks * size
     state.bytes[tensor, FIRST_BYTES] += (blocks - again) * size
-    state.read_before[key] |= missing
+    state.masks[key, READ_BEFORE] |= missing
     if again:
-        before_wave, before_program = state.last_wave[line], state.last_program[line]
+        before_wave, before_program = state.lines[line, LAST_WAVE], state.lines[line, LAST_PROGRAM]
         if before_program == NONE:  # the event itself, in its other partition
             before_wave, before_program = wave, program
         reason = WAVE if wave > before_wave else CAPACITY if before_program == program else SKEW
         state.bytes[tensor, EXCESS_BYTES + reason] += again * size
 
 
-@compiled
+@inlined
 def _evict(state: State, shape: Shape) -> None:
     """Evict the oldest entries of sets that are too full; limit the dirty ones."""
-    for at in range(1, state.overfull[0] + 1):
+    for at in range(MOST_SETS):
         number = state.overfull[at]
-        while state.used[number] > shape.set_bytes:
-            key = int(state.ends[number, FIRST])
-            state.used[number] -= _blocks(state.resident[key]) * state.weight[state.tensor[key // ENTRIES]]
-            _unlink(state, number, key)
-            state.resident[key] = NO_BLOCKS
-            if state.dirty[key]:
+        while number != NONE and state.used[number] > shape.set_bytes:
+            key = state.ends[number, FIRST]
+            state.used[number] -= bit_count(state.masks[key, RESIDENT]) * state.weight[state.lines[key // ENTRIES, TENSOR]]
+            _unlink(state.links, state.ends, number, key)
+            state.masks[key, RESIDENT] = NO_BLOCKS
+            if state.masks[key, DIRTY]:
                 _write_back(state, key)
-    state.overfull[0] = 0
-    while state.dirty_used[0] > shape.dirty_bytes:
-        _write_back(state, state.dirty_ends[FIRST])
+        state.overfull[at] = NONE
+    while state.used[-1] > shape.dirty_bytes:
+        _write_back(state, state.ends[-1, FIRST])
 
 
-@compiled
+@inlined
 def _write_back(state: State, key: int) -> None:
     """Write the dirty blocks of an entry to HBM."""
-    dirty, tensor = state.dirty[key], state.tensor[key // ENTRIES]
-    size, before = state.weight[tensor], state.written_before[key]
-    state.written_before[key] = before | dirty
-    state.bytes[tensor, WRITE_BYTES] += _blocks(dirty) * size
-    state.bytes[tensor, REWRITTEN_BYTES] += _blocks(dirty & before) * size
-    state.dirty_used[0] -= _blocks(dirty) * size
-    state.dirty[key] = NO_BLOCKS
-    _unlink_dirty(state, key)
+    dirty, tensor = state.masks[key, DIRTY], state.lines[key // ENTRIES, TENSOR]
+    size, before = state.weight[tensor], state.masks[key, WRITTEN_BEFORE]
+    state.masks[key, WRITTEN_BEFORE] = before | dirty
+    state.bytes[tensor, WRITE_BYTES] += bit_count(dirty) * size
+    state.bytes[tensor, REWRITTEN_BYTES] += bit_count(dirty & before) * size
+    state.used[-1] -= bit_count(dirty) * size
+    state.masks[key, DIRTY] = NO_BLOCKS
+    _unlink(state.dirty_links, state.ends, state.used.size - 1, key)
 
 
-@compiled
+@inlined
 def _set_of(state: State, shape: Shape, key: int) -> int:
-    return state.place[key // ENTRIES] * shape.apart + (key & (shape.apart - 1))
+    return state.lines[key // ENTRIES, PLACE] * shape.apart + (key & (shape.apart - 1))
 
 
-@compiled
-def _note_overfull(state: State, number: int) -> None:
-    for at in range(1, state.overfull[0] + 1):
-        if state.overfull[at] == number:
-            return
-    state.overfull[0] += 1
-    state.overfull[state.overfull[0]] = number
+@inlined
+def _note_overfull(overfull: Numbers, number: int) -> None:
+    """Note a set once; the sets of a line are two at most."""
+    if overfull[0] == NONE:
+        overfull[0] = number
+    elif overfull[0] != number:
+        overfull[1] = number
 
 
-@compiled
-def _append(state: State, number: int, key: int) -> None:
-    """Make an entry that is in no list the newest of its set."""
-    last = state.ends[number, LAST]
-    state.older[key], state.newer[key] = last, NONE
+@inlined
+def _append(links: Links, ends: Numbers, number: int, key: int) -> None:
+    """Make an entry that is in no list the newest of this one."""
+    last = ends[number, LAST]
+    links[key, OLDER], links[key, NEWER] = last, NONE
     if last == NONE:
-        state.ends[number, FIRST] = key
+        ends[number, FIRST] = key
     else:
-        state.newer[last] = key
-    state.ends[number, LAST] = key
+        links[last, NEWER] = key
+    ends[number, LAST] = key
 
 
-@compiled
-def _unlink(state: State, number: int, key: int) -> None:
-    """Take an entry out of the list of its set."""
-    older, newer = state.older[key], state.newer[key]
+@inlined
+def _unlink(links: Links, ends: Numbers, number: int, key: int) -> None:
+    """Take an entry out of its list."""
+    older, newer = links[key, OLDER], links[key, NEWER]
     if older == NONE:
-        state.ends[number, FIRST] = newer
+        ends[number, FIRST] = newer
     else:
-        state.newer[older] = newer
+        links[older, NEWER] = newer
     if newer == NONE:
-        state.ends[number, LAST] = older
+        ends[number, LAST] = older
     else:
-        state.older[newer] = older
-
-
-@compiled
-def _unlink_dirty(state: State, key: int) -> None:
-    """Take an entry out of the list of dirty ones."""
-    older, newer = state.dirty_older[key], state.dirty_newer[key]
-    if older == NONE:
-        state.dirty_ends[FIRST] = newer
-    else:
-        state.dirty_newer[older] = newer
-    if newer == NONE:
-        state.dirty_ends[LAST] = older
-    else:
-        state.dirty_older[newer] = older
-
-
-@compiled
-def _blocks(mask: np.uint64) -> int:
-    """Return how many bits are set.
-
-    They are counted by two, four and eight at a time (Warren, Hacker's Delight, section 5-1).
-    """
-    pairs = mask - (mask >> np.uint64(1) & np.uint64(0x5555555555555555))
-    fours = (pairs & np.uint64(0x3333333333333333)) + (pairs >> np.uint64(2) & np.uint64(0x3333333333333333))
-    eights = fours + (fours >> np.uint64(4)) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return int(eights * np.uint64(0x0101010101010101) >> np.uint64(56))
+        links[newer, OLDER] = older

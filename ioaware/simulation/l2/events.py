@@ -28,7 +28,10 @@ class Event(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Events in order: the fields of `Event`, as arrays."""
+    """Events in order: the fields of `Event`, as arrays.
+
+    `lines` are the distinct lines in order, and `line` holds the places of the events' lines there.
+    """
 
     line: Numbers
     left: Masks
@@ -37,6 +40,7 @@ class Events(NamedTuple):
     tensor: Numbers
     wave: Numbers
     program: Numbers
+    lines: Numbers
 
     @property
     def size(self) -> int:
@@ -44,9 +48,15 @@ class Events(NamedTuple):
         return self.line.size
 
     @staticmethod
+    def at(line: Numbers, left: Masks, right: Masks, kind: Numbers, tensor: Numbers, wave: Numbers, program: Numbers) -> Events:
+        """Return events at these lines."""
+        lines, place = np.unique(line, return_inverse=True)
+        return Events(place, left, right, kind, tensor, wave, program, lines)
+
+    @staticmethod
     def of(events: Iterable[Event]) -> Events:
         """Return events that are given one by one."""
         rows = list(events)
-        masks = np.array([(row.left, row.right) for row in rows], dtype=np.uint64).reshape(-1, 2)
-        others = np.array([(row.line, *row[3:]) for row in rows], dtype=np.int64).reshape(-1, 5)
-        return Events(others[:, 0], masks[:, 0], masks[:, 1], *others.T[1:])
+        left, right = (np.array([row[side] for row in rows], dtype=np.uint64) for side in (1, 2))
+        line, *others = (np.array([row[at] for row in rows], dtype=np.int64) for at in (0, 3, 4, 5, 6))
+        return Events.at(line, left, right, *others)

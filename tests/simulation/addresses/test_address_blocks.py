@@ -11,13 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ioaware.simulation.addresses.address_blocks import Blocks, Rectangle, choose_blocks, joined, masks, rectangles
+from ioaware.simulation.addresses.taken_lines import Taken, is_taken
 
 
 def covering_blocks(blocks: Blocks, base: int, part: Rectangle) -> set[int]:
-    found: set[int] = set()
-    for low, high in blocks.intervals(np.array([base]), part):
-        found |= set(range(int(low[0]), int(high[0])))
-    return found
+    _, lines, masks_ = blocks.lines(np.array([base]), part)
+    return set(block_numbers(blocks, lines, masks_))
+
+
+def block_numbers(blocks: Blocks, lines: np.ndarray, masks_: np.ndarray) -> list[int]:
+    pairs = [(int(line) - blocks.first_line, int(mask)) for line, mask in zip(lines, masks_, strict=True)]
+    return [line * blocks.blocks_per_line + bit for line, mask in pairs for bit in range(64) if mask >> bit & 1]
 
 
 @given(st.integers(1, 40), st.integers(1, 30), st.integers(1, 4))
@@ -55,12 +59,54 @@ def test_rectangles_cover_each_element_once(elements: list[int], width: int) -> 
 @settings(max_examples=100, deadline=None)
 def test_units_have_the_blocks_of_a_range(low: int, length: int, blocks_per_line: int) -> None:
     blocks = Blocks(1, 1, 1, blocks_per_line, first_line=5)
-    which, line, mask = blocks.lines(np.array([low]), np.array([low + length]))
-    found = [
-        (int(u) - 5) * blocks_per_line + bit for u, m in zip(line, mask, strict=True) for bit in range(64) if int(m) >> bit & 1
-    ]
-    assert found == list(range(low, low + length))
+    which, line, mask = blocks.lines_of_runs(np.array([low]), np.array([length]))
+    assert block_numbers(blocks, line, mask) == list(range(low, low + length))
     assert not which.any()
+
+
+LAYOUTS = (Blocks(96, 4, 24, 5, first_line=7), Blocks(64, 4, 16, 8, first_line=7), Blocks(24, 1, 24, 7), Blocks(32, 1, 32, 64))
+PARTS = (Rectangle(8, 4, 24, 96), Rectangle(-40, 9, 16, 64), Rectangle(0, 1, 700, 700), Rectangle(0, 3, 48, 192))
+
+
+@pytest.mark.parametrize("blocks", LAYOUTS)
+@pytest.mark.parametrize("part", PARTS)
+def test_the_blocks_of_a_rectangle_are_those_whose_middles_it_covers(blocks: Blocks, part: Rectangle) -> None:
+    bases = np.arange(0, 3000, 7)
+    which, lines, masks_ = blocks.lines(bases, part)
+    for number, base in enumerate(bases.tolist()):
+        mine = which == number
+        assert sorted(block_numbers(blocks, lines[mine], masks_[mine])) == sorted(
+            blocks_by_hand(blocks, base + part.offset, part)
+        )
+
+
+def blocks_by_hand(blocks: Blocks, start: int, part: Rectangle) -> list[int]:
+    def near(value: int, step: int) -> int:
+        return (2 * value + step) // (2 * step)
+
+    if blocks.plain:
+        rows = [(start + row * part.pitch, part.run) for row in range(part.rows)]
+        rows = rows if part.run < part.pitch else [(start, part.bytes)]
+        return [at for begin, size in rows for at in range(near(begin, blocks.columns), near(begin + size, blocks.columns))]
+    across, (row, column), high, wide = blocks.pitch // blocks.columns, divmod(start, blocks.pitch), 1, part.bytes
+    if part.rows > 1 and part.pitch % blocks.pitch == 0:
+        high, wide = (part.rows - 1) * (part.pitch // blocks.pitch) + 1, part.run
+    elif part.bytes > blocks.pitch:
+        column, high, wide = 0, -(-part.bytes // blocks.pitch), blocks.pitch
+    columns = range(near(column, blocks.columns), min(near(column + wide, blocks.columns), across))
+    return [at * across + one for at in range(near(row, blocks.rows), near(row + high, blocks.rows)) for one in columns]
+
+
+@pytest.mark.parametrize("every", [3, 16])
+def test_a_sample_has_the_taken_lines_and_counts_all(every: int) -> None:
+    blocks, part, bases = LAYOUTS[0], PARTS[2], np.arange(0, 90_000, 480)
+    _, lines, masks_ = blocks.lines(bases, part)
+    taken = Taken(every, blocks.first_line, np.zeros(400, dtype=np.bool_))
+    _, some, some_masks = blocks.lines(bases, part, taken)
+    kept = is_taken(lines, every)
+    assert (some.tolist(), some_masks.tolist()) == (lines[kept].tolist(), masks_[kept].tolist())
+    assert taken.accesses == lines.size
+    assert np.flatnonzero(taken.seen).tolist() == np.unique(lines - blocks.first_line).tolist()
 
 
 @pytest.mark.parametrize(("begin", "end"), [(0, 64), (0, 0), (3, 3), (63, 64), (5, 9)])

@@ -12,8 +12,8 @@ import pytest
 
 import ioaware
 from ioaware.machine.model import L1_OF_H200
-from ioaware.simulation.l1.l1_replay import known_sectors
-from ioaware.simulation.l1.l1_shape import LINE_BYTES, NEVER, L1Shape, lines_of, previous, reuse_distances
+from ioaware.simulation.l1.l1_shape import LINE_BYTES, L1Shape, lines_of
+from ioaware.simulation.l1.reuse import NEVER, reuse
 
 
 def by_hand(chunks: list[int], lines: dict[int, int]) -> list[int]:
@@ -32,13 +32,16 @@ def by_hand(chunks: list[int], lines: dict[int, int]) -> list[int]:
 
 
 def test_reuse_distances_are_those_of_an_lru_list() -> None:
+    """Two SMs each have their own list."""
     for seed in range(60):
         chosen = random.Random(seed)
         lines = {chunk: chosen.randrange(1, 17) for chunk in range(9)}
-        chunks = [chosen.randrange(9) for _ in range(chosen.randrange(1, 80))]
-        before = previous(np.array(chunks))
-        found = reuse_distances(before, np.array([lines[chunk] for chunk in chunks]))
-        assert found.tolist() == by_hand(chunks, lines), seed
+        sms = [[chosen.randrange(9) for _ in range(chosen.randrange(1, 80))] for _ in range(2)]
+        chunks = np.array([chunk for sm in sms for chunk in sm])
+        edges = np.array([0, len(sms[0]), chunks.size])
+        masks = np.ones(chunks.size, dtype=np.uint64)
+        found, _ = reuse(chunks, masks, np.array([lines[chunk] for chunk in chunks.tolist()]), edges)
+        assert found.tolist() == [*by_hand(sms[0], lines), *by_hand(sms[1], lines)], seed
 
 
 def test_a_first_access_misses_in_any_cache_and_every_access_without_one() -> None:
@@ -72,7 +75,8 @@ def test_known_sectors_are_those_of_earlier_accesses() -> None:
             counted.append((seen.get(chunk, 0) & mask).bit_count())
             seen[chunk] = seen.get(chunk, 0) | mask
         chunks, masks = (np.array([pair[at] for pair in pairs], dtype=kind) for at, kind in enumerate((np.int64, np.uint64)))
-        assert known_sectors(chunks, masks).tolist() == counted, seed
+        _, known = reuse(chunks, masks, np.ones(chunks.size, dtype=np.int64), np.array([0, chunks.size]))
+        assert known.tolist() == counted, seed
     assert LINE_BYTES == 128
 
 
