@@ -141,9 +141,8 @@ SLOW: tuple[tuple[str, str | None], ...] = (
     (r"tests/capture/data_reads/test_replay.py::test_millions_of_numbers", "of_a_list"),
     (r"tests/report/pages/test_target_page.py::test_a_model_of_torch_operators", None),
     (r"tests/sweep/test_recorded.py::test_measured_bytes_of_the_hopper", None),
-    # Large launches, oversized kernels, each abnormal end of a child process.
+    # Oversized kernels, each abnormal end of a child process.
     (r"tests/capture/host/test_host_code.py::test_configurations_that_cannot_run_are_skipped.*oversized", None),
-    (r"tests/analysis/ir/concrete/test_interpret.py::test_large_launches_are_refused", None),
     (r"tests/compilation/execution/test_ir_execution.py::test_executions_equal_traces", r"\[[a-d]"),
     (r"tests/simulation/test_simulate.py::test_fa2_beyond_the_l2", None),
     (r"tests/simulation/test_simulate.py::test_a_kernel_is_compiled_once", "flash2"),

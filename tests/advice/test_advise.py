@@ -166,9 +166,10 @@ def test_tiles_of_persistent_programs_may_be_taken_in_another_order(file: Path, 
 
 
 @pytest.mark.slow
-def test_orders_of_flash2_are_ranked_by_hbm_bytes(tmp_path: Path) -> None:
+def test_orders_of_flash2_are_ranked_by_hbm_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choices, "CASE_VALUES", {"order": choices.CASE_VALUES["order"]})
     found = ioaware.advise("flash2", machine=small_l2(tmp_path), seq_len=4096, heads=1, head_dim=64)
-    orders = [one.change["order"] for one in found.ranked if (one.change["block_m"], one.change["block_n"]) == (64, 64)]
+    orders = [one.change["order"] for one in found.ranked]
     assert orders[0] == "wave_sawtooth"
     assert found.current
     assert found.best.hbm_bytes < found.current.hbm_bytes

@@ -17,10 +17,10 @@ from ioaware.analysis.ir.concrete.tally import Memory, Tally
 from tests.support.ir_zoo.compiled import Described, Launched, Tensor, number
 
 
-def concrete_run(launched: Launched, values: Mapping[str, int]) -> Tally:
+def concrete_run(launched: Launched, values: Mapping[str, int], **limits: Any) -> Tally:
     """Return what the launch requests at these sizes.
 
-    No argument may be a descriptor made on the host.
+    No argument may be a descriptor made on the host. `limits` are those of `interpret`.
     """
     given: list[Any] = []
     memory = Memory([], [])
@@ -36,4 +36,4 @@ def concrete_run(launched: Launched, values: Mapping[str, int]) -> Tally:
             assert not isinstance(argument, Described)
             value = number(argument, values)
             given.append(Opaque(()) if isinstance(value, float) else np.asarray(value, np.int32))
-    return interpret(launched.text(), given, [number(size, values) for size in launched.grid], memory)
+    return interpret(launched.text(), given, [number(size, values) for size in launched.grid], memory, **limits)
