@@ -35,12 +35,13 @@ FIRST_SLOT = 2 ** (62 - SLOT_BITS)
 class OutsideStorageError(Exception):
     """An access outside of the storage that its pointer belongs to.
 
-    `accesses` completes "line 9 ...".
+    `accesses` completes "line 9 ...", and `program` is the one that makes it.
     """
 
     def __init__(self, accesses: str) -> None:
         super().__init__(accesses)
         self.accesses = accesses
+        self.program: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -243,7 +244,11 @@ def install(space: AddressSpace, builder: Any, patches: Patches) -> None:
             pointers = handles[pointers_at]
             mask = np.True_ if mask_at is None else as_mask(handles[mask_at])
             active = np.broadcast_to(mask, pointers.data.shape)
-            real = space.translate(pointers.data, active, element_bytes(pointers), verb=verb)
+            try:
+                real = space.translate(pointers.data, active, element_bytes(pointers), verb=verb)
+            except OutsideStorageError as error:
+                error.program = builder.grid_idx
+                raise
             handles[pointers_at] = TensorHandle(real, pointers.dtype)
             inside = True
             try:

@@ -21,7 +21,7 @@ from ioaware._monkeypatch import Patches
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.result import Traffic
 from ioaware.sectors import count_sectors
-from ioaware.tracing.address_space import as_mask, element_bytes
+from ioaware.tracing.address_space import OutsideStorageError, as_mask, element_bytes
 from ioaware.tracing.observer import Observer
 from ioaware.tracing.repeated_loads import RepeatedLoads
 
@@ -93,9 +93,13 @@ class ByteCounter:
 
 
 class HeldLoads:
-    """Loads that are counted later, or never where nothing uses their values."""
+    """Loads that are counted later, or never where nothing uses their values.
+
+    Where one is outside its storage, the assignment is left out. That is an error only if its value is used.
+    """
 
     def __init__(self) -> None:
+        self.failure: OutsideStorageError | None = None
         self._counter: ByteCounter | None = None
         self._bytes = self._sectors = self._repeated = 0
 
@@ -112,11 +116,15 @@ class HeldLoads:
         token = _held.set(self)
         try:
             yield
+        except OutsideStorageError as error:
+            self.failure = self.failure or error
         finally:
             _held.reset(token)
 
     def count(self) -> None:
-        """Count the loads."""
+        """Count the loads. Raises the `OutsideStorageError` of the first that failed."""
+        if self.failure:
+            raise self.failure
         if self._counter is not None:
             self._counter.read_bytes += self._bytes
             self._counter.read_sectors += self._sectors

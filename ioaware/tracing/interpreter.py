@@ -222,9 +222,12 @@ class _Session:
             }
             if self.observer:
                 self.observer.launch(kernel.fn.__name__, shape, self._tensors(bound.arguments))
-            self._programs(kernel, values, shape)
-            for usage in self.usages:
-                usage.settle()
+            try:
+                self._programs(kernel, values, shape)
+                for usage in self.usages:
+                    usage.settle()
+            except OutsideStorageError as error:
+                raise _outside_error(kernel, error) from error
         return dict(bound.arguments)
 
     def _tensors(self, arguments: Mapping[str, Any]) -> dict[str, tuple[int, torch.Tensor]]:
@@ -248,10 +251,12 @@ class _Session:
                 self.observer.program(program)
             try:
                 function(**values)
-            except OutsideStorageError as error:
-                raise _outside_error(kernel, program, error) from error
-            except EndlessLoopError as error:
-                raise _endless_loop_error(kernel, program, error) from error
+            except Exception as error:
+                if failure := next((usage.failure for usage in self.usages if usage.failure), None):
+                    raise failure from error  # the program went on without the value
+                if isinstance(error, EndlessLoopError):
+                    raise _endless_loop_error(kernel, program, error) from error
+                raise
             if self.progress:
                 self.progress.advance()
 
@@ -366,12 +371,12 @@ def _constant(value: Any) -> Any:
     return value.value if isinstance(value, tl.constexpr) else value
 
 
-def _outside_error(kernel: Any, program: tuple[int, int, int], error: OutsideStorageError) -> UsageError:
+def _outside_error(kernel: Any, error: OutsideStorageError) -> UsageError:
     """Return the error for an access outside its storage, with the kernel's line."""
     line = failing_line(error) or "?"
     return UsageError(
         f"{kernel.fn.__name__}, line {line.rpartition(':')[2]} {error.accesses}",
-        f"{line}, program {program} of the grid: mask the access, or allocate what it touches.",
+        f"{line}, program {error.program} of the grid: mask the access, or allocate what it touches.",
     )
 
 

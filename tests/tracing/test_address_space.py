@@ -200,3 +200,35 @@ def test_many_tensors_one_after_the_other_keep_their_ranges() -> None:
             x, out = torch.rand(64 * size), torch.empty(64 * size)
             copy(x, out, size)
             assert torch.equal(x, out)
+
+
+@triton.jit
+def optional_kernel(x, zero, out, USED: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    offset = tl.load(zero)
+    values = tl.load(x + at)
+    if USED:
+        values += offset
+    tl.store(out + at, values)
+
+
+@triton.jit
+def stale_kernel(x, zero, out, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    offset = 0.0
+    for _ in range(2):
+        tl.store(out + at, tl.load(x + at) + offset)
+        offset = tl.load(zero)
+
+
+def test_a_load_beyond_a_tensor_whose_value_is_not_used_is_none() -> None:
+    """The compiler drops it, as host code relies on that passes an empty tensor."""
+    x, empty, out = torch.ones(64), torch.empty(0), torch.zeros(64)
+    with interpret_kernels():
+        optional_kernel[(1,)](x, empty, out, USED=False, BLOCK=64)
+    assert out.sum() == 64
+    expected = "loads 1 element past zero (0 elements)"
+    assert message(lambda: optional_kernel[(1,)](x, empty, out, USED=True, BLOCK=64)).endswith(
+        f"line {line_of('offset = tl.load(zero)')} {expected}"
+    )
+    assert message(lambda: stale_kernel[(1,)](x, empty, out, BLOCK=64)).endswith(expected)

@@ -72,7 +72,7 @@ def modes(plain: Callable[..., Any]) -> tuple[str, ...]:
 
     They are those of the modes, where torch itself reads, or those of a launch.
     """
-    if isinstance(plain, _Dynamic):
+    if isinstance(plain, DynamicShape):
         return (*MODE_FILES, *WRAPPERS)
     return MODE_FILES if plain in OPERATORS else LAUNCHING
 
@@ -162,12 +162,17 @@ class _OperatorReads(OperatorMode):
 
         def shapes(*_: Any) -> Any:
             made.append(func(*args, **kwargs))
-            return tree_map_only(
-                torch.Tensor, lambda tensor: _Shape(tuple(tensor.shape), tensor.stride(), tensor.dtype), made[0]
-            )
+            return _shapes(made[0])
 
-        told = self._read(_Dynamic(shapes), deciding, {}, func._schema.name)
-        return made[0] if made else tree_map_only(_Shape, _Shape.empty, told)
+        def shape_of_mask(mask: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+            masks = {id(tensor): mask(tensor) for tensor in deciding}
+            return _shapes(func(*tree_map_only(torch.Tensor, lambda one: masks.get(id(one), one), args), **kwargs))
+
+        def extremes() -> tuple[Any, ...]:
+            return tuple(map(shape_of_mask, (torch.ones_like, torch.zeros_like))) if func._schema.name in SELECTIONS else ()
+
+        told = self._read(DynamicShape(shapes, extremes), deciding, {}, func._schema.name)
+        return made[0] if made else tree_map_only(Shape, Shape.empty, told)
 
 
 def _deciding_shape(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -180,18 +185,35 @@ def _deciding_shape(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return args[1:] if func._schema.name == "aten::masked_select" else args
 
 
-class _Dynamic:
-    """Marker of a read that torch makes below an operator."""
+SELECTIONS = frozenset({"aten::index", "aten::masked_select", "aten::nonzero"})
+"""Operators that keep what a mask selects.
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+Their largest and smallest results are known.
+"""
+
+
+class DynamicShape:
+    """Read of an output's shape that torch makes below an operator."""
+
+    def __init__(self, function: Callable[..., Any], extremes: Callable[[], tuple[Any, ...]]) -> None:
         self._function = function
+        self.extremes = extremes
+        """Return the results of all elements and of none, as `Shape`s.
+
+        Empty for an operator of which they are not known.
+        """
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function(*args, **kwargs)
 
 
+def _shapes(outcome: Any) -> Any:
+    """Return an operator's result with a `Shape` in place of each tensor."""
+    return tree_map_only(torch.Tensor, lambda tensor: Shape(tuple(tensor.shape), tensor.stride(), tensor.dtype), outcome)
+
+
 @dataclass(frozen=True)
-class _Shape:
+class Shape:
     """Result of an operator, without its data."""
 
     sizes: tuple[int, ...]
@@ -201,6 +223,13 @@ class _Shape:
     def empty(self) -> Any:
         """Return a tensor of this shape; `nonzero` returns a transposed one."""
         return torch.empty_strided(self.sizes, self.strides, dtype=self.dtype)
+
+    def with_unknown_size(self, other: Shape, size: Any) -> Any:
+        """Return a tensor with this size in the dimensions in which another shape differs."""
+        sizes = [size if one != two else one for one, two in zip(self.sizes, other.sizes, strict=True)]
+        order = sorted(range(len(sizes)), key=lambda at: -self.strides[at])
+        plain = torch.empty([sizes[at] for at in order], dtype=self.dtype)
+        return plain.permute([order.index(at) for at in range(len(sizes))])
 
     def __repr__(self) -> str:
         return f"of shape {list(self.sizes)}"

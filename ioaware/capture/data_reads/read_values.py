@@ -21,6 +21,14 @@ class KernelFloat:
     """Marker of a floating-point number that a kernel computes."""
 
 
+@dataclass(frozen=True)
+class KernelShape:
+    """Results of an operator that selects elements by a mask which a kernel computes."""
+
+    of_all: Any
+    of_none: Any
+
+
 @dataclass(frozen=True, slots=True)
 class DataRead:
     """One read of a tensor by host code."""
@@ -41,6 +49,8 @@ class DataReads:
     values: list[DataRead] = field(default_factory=list[DataRead])
     probe: float = PROBES[0]
     """Value returned for a `KernelFloat`."""
+    unknown_sizes: bool = False
+    """Whether the size of a `KernelShape` is unknown, instead of the largest."""
     invented: dict[str, None] = field(default_factory=dict[str, None])
     """Lines that read what follows from integers without given values."""
 
@@ -48,6 +58,11 @@ class DataReads:
     def kernel_floats(self) -> tuple[str, ...]:
         """Lines that read a number computed by a kernel."""
         return tuple(read.where for read in self.values if isinstance(read.value, KernelFloat))
+
+    @property
+    def kernel_shapes(self) -> tuple[str, ...]:
+        """Lines that select elements by a mask that a kernel computes."""
+        return tuple(read.where for read in self.values if isinstance(read.value, KernelShape))
 
     @property
     def random(self) -> bool:

@@ -3,8 +3,8 @@
 It is recorded once with real data and returned in every other run.
 
 The recording run has real CPU tensors and executes no kernel. Values that torch computes are right unless they depend on a
-kernel's output. A read that depends on a kernel is refused unless it reads one floating-point number. The other runs then get
-several values for that number, and all must make the same launches.
+kernel's output. A read that depends on a kernel is refused, but for two. Of a floating-point number the other runs get several
+values, and of the number of elements that a mask selects one run gets an unknown. All must make the same launches.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._pytree import tree_map
 
-from ioaware.capture.data_reads.interception import COMPARISONS, MAX_READS, NUMBER, modes, reading_through
-from ioaware.capture.data_reads.read_values import PROBES, SHOWN, DataRead, DataReads, KernelFloat, assumptions
+from ioaware.capture.data_reads.interception import COMPARISONS, MAX_READS, NUMBER, DynamicShape, Shape, modes, reading_through
+from ioaware.capture.data_reads.read_values import PROBES, SHOWN, DataRead, DataReads, KernelFloat, KernelShape, assumptions
 from ioaware.capture.data_reads.storage_marks import StorageMarks
 from ioaware.fakegpu.host_tensors import NUMBERS, record_read
 from ioaware.symints.host_line import ReadsDataError, reads_data_error, user_line
@@ -45,6 +46,9 @@ def recording(reads: DataReads, written: StorageMarks, placeholders: StorageMark
             if _reads_float(plain, args):
                 reads.values.append(DataRead(where, made_by, KernelFloat()))
                 return reads.probe
+            if isinstance(plain, DynamicShape) and (shapes := plain.extremes()):
+                reads.values.append(DataRead(where, made_by, KernelShape(*shapes)))
+                return plain(*args, **kwargs)
             raise ReadsDataError(
                 f"the host function reads what a kernel computed at {where}, and a derivation runs no kernel",
                 "Return the tensor instead of its data, or trace the function.",
@@ -93,6 +97,12 @@ def replaying(reads: DataReads, symbols: Symbols, exposed: Callable[[Any], None]
                 f"the number read at {where} is a kernel's result; the launches are the same at {len(PROBES)} values of it"
             )
             return reads.probe
+        if isinstance(value, KernelShape):
+            symbols.assume(
+                f"a kernel decides how many elements are selected at {where}: no launch depends on it, and torch's bytes are "
+                "those for all elements"
+            )
+            return _selected(value, symbols) if reads.unknown_sizes else value.of_all
         symbols.assume(said[where])
         if isinstance(value, np.ndarray):
             exposed(args[0])
@@ -117,6 +127,16 @@ def _is_large(tensor: Any) -> bool:
     Symbolic sizes are not evaluated.
     """
     return all(type(size) is int for size in tensor.shape) and tensor.numel() > SHOWN
+
+
+def _selected(value: KernelShape, symbols: Symbols) -> Any:
+    """Return results of a size that host code cannot know."""
+    size: Any = symbols.shapes.create_unbacked_symint()
+
+    def tensor(one: Shape, other: Shape) -> Any:
+        return one.with_unknown_size(other, size)
+
+    return tree_map(tensor, value.of_all, value.of_none)
 
 
 def _copied(value: Any) -> Any:

@@ -275,7 +275,8 @@ class HostRunner:
         def recorded(function: Callable[[], object]) -> object:
             run.events.clear()
             run.moved.clear()
-            recorder = OperatorRecorder(run.events, _operator_of(run))
+            bytes_known = not self._reads.unknown_sizes
+            recorder = OperatorRecorder(run.events, _operator_of(run)) if bytes_known else nullcontext()
             with starts_noted(run.symbols.assume), recorder, index_data or nullcontext(), CudaImplementations():
                 return function()
 
@@ -328,8 +329,8 @@ class HostRunner:
         except (Exception, SystemExit) as error:
             raise user_error(self.name, error if isinstance(error, Exception) else raised(self.name, error)) from error
         run = self.run(SymbolicParams({}))
-        if run.error is None and self._reads.kernel_floats:
-            self._probe_kernel_floats(run)
+        if run.error is None:
+            self._probe_kernel_results(run)
         if run.error is None and not agree(self._placed(run.events), self._placed(self._recorded), NOWHERE, self.gpu):
             run.may_differ = True
             run.notes += (f"{self.name} makes other launches on real tensors, of which it reads data: trace it",)
@@ -340,21 +341,28 @@ class HostRunner:
         """Return the launches without addresses, which differ from run to run."""
         return without_addresses(launches_of(events), STORAGE_SPACING)
 
-    def _probe_kernel_floats(self, run: HostRun) -> None:
+    def _probe_kernel_results(self, run: HostRun) -> None:
         """Raise `ReadsDataError` where the launches depend on a computed number.
 
-        A kernel computes it.
+        A kernel computes it, or how many elements are selected.
         """
-        for probe in PROBES[1:]:
+        for probe in PROBES[1:] if self._reads.kernel_floats else ():
             self._reads.probe = probe
-            other = self.run(SymbolicParams({}))
-            if other.error is not None or not agree(other.events, run.events, NOWHERE, self.gpu):
-                where = " and ".join(dict.fromkeys(self._reads.kernel_floats))
-                raise ReadsDataError(
-                    f"the host function reads what a kernel computed at {where}, and its launches depend on that number",
-                    "Trace it.",
-                )
+            self._compare_launches(run, list)
         self._reads.probe = PROBES[0]
+        if self._reads.kernel_shapes:
+            self._reads.unknown_sizes = True
+            self._compare_launches(run, launches_of)
+            self._reads.unknown_sizes = False
+
+    def _compare_launches(self, run: HostRun, compared: Callable[[list[Event]], list[Event]]) -> None:
+        other = self.run(SymbolicParams({}))
+        if other.error is not None or not agree(compared(other.events), compared(run.events), NOWHERE, self.gpu):
+            where = " and ".join(dict.fromkeys((*self._reads.kernel_floats, *self._reads.kernel_shapes)))
+            raise ReadsDataError(
+                f"the host function reads what a kernel computed at {where}, and its launches depend on that number",
+                "Trace it.",
+            )
 
 
 def _operator_of(run: HostRun) -> Callable[..., CapturedOperator]:

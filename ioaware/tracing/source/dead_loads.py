@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from ioaware.tracing.address_space import OutsideStorageError
 from ioaware.tracing.byte_counter import HeldLoads
 from ioaware.tracing.source.loop_index import LoopRange
 
@@ -82,8 +83,16 @@ class Usage:
         """Return a context that holds the loads of an assignment back."""
         return self._held.setdefault(at, HeldLoads()).hold()
 
+    @property
+    def failure(self) -> OutsideStorageError | None:
+        """The first load outside its storage, if the program may go on to use its value."""
+        return next((held.failure for held in self._held.values() if held.failure), None)
+
     def settle(self) -> None:
-        """Count the loads that were held, but those of values that are never used."""
+        """Count the loads that were held, but those of values that are never used.
+
+        Raises `OutsideStorageError` for one that was outside its storage.
+        """
         if self._held:
             dead = _Liveness(self._taken, self._constant_trips).dead(self._marks.function.body)
             unused = {self._marks.assignments[statement] for statement in dead if statement in self._marks.assignments}
