@@ -77,9 +77,10 @@ def _with_ones(launch: CapturedLaunch, names: Iterable[str]) -> CapturedLaunch:
 
 
 def _merged(launch: CapturedLaunch, text: str, values: Mapping[str, int], gpu: GPUTarget) -> int:
-    """Return how many loads common-subexpression elimination removes; `text` is the launch's IR.
+    """Return how many loads common-subexpression elimination removes.
 
-    The number is cached on disk. Its key has the IR beside the kernel's hash, which leaves out some of what the kernel uses.
+    `text` is the launch's IR. The number is cached on disk. Its key has the IR beside the kernel's hash, which leaves out
+    some of what the kernel uses.
     """
     source, options, backend = general_source(launch, values, gpu)
     compiler = toolchain(gpu)

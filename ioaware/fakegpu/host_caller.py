@@ -111,9 +111,11 @@ _NO_NAMES: Mapping[str, Any] = {}
 
 @contextmanager
 def one_look() -> Generator[Callable[[], None]]:
-    """Look through the names of host code once for all replacements, until the value is called.
+    """Look through the names of host code once for all replacements.
 
-    No host code may run before that. Why: a run begins with six replacements, and few modules have any of these names.
+    No host code may run before the value is called, which ends this.
+
+    Why: a run begins with six replacements, and few modules have any of these names.
     """
     token = _look.set([])
 
@@ -127,13 +129,19 @@ def one_look() -> Generator[Callable[[], None]]:
 
 
 _look: ContextVar[list[list[Any]] | None] = ContextVar("look", default=None)
-"""Inside `one_look`, the modules of host code that have names of any `_replaceable` value; empty before the first look."""
+"""Modules of host code that have names of `_replaceable` values.
+
+Empty before the first look, None outside `one_look`.
+"""
 _replaceable: set[int] = set()
 """Identities of the values that were replaced inside `one_look`."""
 
 
 def _modules_with(values: Set[int]) -> list[Any]:
-    """Return the modules of host code that may have names of these values, given by identity."""
+    """Return the modules of host code that may have names of these values.
+
+    The values are given by identity.
+    """
     look = _look.get()
     if look is None:
         return host_modules()
@@ -168,7 +176,10 @@ def replaced_names(replaced: Mapping[Any, Any], owners: Sequence[Any]) -> Genera
 
 
 def _last_import() -> tuple[int, str]:
-    """Return what changes where a module is imported: how many there are, and the name of the last."""
+    """Return what changes where a module is imported.
+
+    That is how many there are, and the name of the last.
+    """
     return len(sys.modules), next(reversed(sys.modules))
 
 
