@@ -101,7 +101,7 @@ class _Listener:
             self._notes().cuda_calls.append(f"{args[0]}: imported")
 
 
-def _caller(depth: int, through: tuple[str, ...] | None = None) -> FrameType | None:  # pragma: no mutate block (it counts frames)
+def _caller(depth: int, through: tuple[str, ...] | None = None) -> FrameType | None:  # pragma: no mutate block
     """Return the first frame from `depth` that acts for itself.
 
     Modules in `through` act for their callers; by default all of Python's own do.
