@@ -89,7 +89,7 @@ def run_python(root: Path, arguments: Sequence[str], base: Path, limit_s: float)
     )
 
 
-def environment(base: Path | None = None) -> dict[str, str]:
+def environment(base: Path | None = None) -> dict[str, str]:  # pragma: no mutate block
     """Return the environment of a Python with this package on its path.
 
     `base` is a further directory of it.
@@ -99,7 +99,7 @@ def environment(base: Path | None = None) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
-def serve() -> None:
+def serve() -> None:  # pragma: no mutate block
     """Import what trials need, then fork for each command until stdin ends."""
     for module in WARM:
         importlib.import_module(module)
@@ -109,7 +109,7 @@ def serve() -> None:
         os.write(1, json.dumps(code).encode() + b"\n")
 
 
-def _forked(job: Mapping[str, Any]) -> int | None:
+def _forked(job: Mapping[str, Any]) -> int | None:  # pragma: no mutate block
     """Run a command in a fork; return its exit code, None where it is late."""
     end = time.monotonic() + job["limit_s"]
     child = os.fork()
@@ -127,7 +127,7 @@ def _forked(job: Mapping[str, Any]) -> int | None:
     return None if late else os.waitstatus_to_exitcode(status[1])
 
 
-def _run(job: Mapping[str, Any]) -> NoReturn:
+def _run(job: Mapping[str, Any]) -> NoReturn:  # pragma: no mutate block
     code = 1
     try:
         os.setsid()
