@@ -1,8 +1,8 @@
 """Find the Triton and Gluon kernels of a repository, without importing it.
 
-A kernel is a function decorated with `triton.jit` or `gluon.jit`. One that other kernels call, and that no code launches with
-`name[grid]`, is a device function and part of its callers. So is one that
-returns a value and that no code launches.
+A kernel is a function decorated with `triton.jit` or `gluon.jit`, or given to one of them. One that other kernels call, and
+that no code launches with `name[grid]`, is a device function and part of its callers. So is one that returns a value and that
+no code launches.
 """
 
 from __future__ import annotations
@@ -62,9 +62,25 @@ def python_files(root: Path) -> Iterator[Path]:
 
 def _jitted(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     plain = set(_imported_jit(tree))
+    called = set(_given_to_jit(tree, plain))
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and any(_is_jit(one, plain) for one in node.decorator_list):
+        if isinstance(node, ast.FunctionDef) and (
+            node.name in called or any(_is_jit(one, plain) for one in node.decorator_list)
+        ):
             yield node
+
+
+def _given_to_jit(tree: ast.Module, plain: set[str]) -> Iterator[str]:
+    """Yield the names of functions that jit is called with.
+
+    An example is `kernel = triton.jit(kernel)`.
+    """
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=function, args=[ast.Name(id=name), *_]) if _is_jit(function, plain):
+                yield name
+            case _:
+                pass
 
 
 def _imported_jit(tree: ast.Module) -> Iterator[str]:

@@ -25,7 +25,7 @@ from ioaware.errors import IoawareError, UsageError
 
 MOST_WORKING = 4
 MOST_SECONDS = 240.0
-"""Time after which no further call is tried."""
+"""Time after which no further call is tried, unless another one is given."""
 NAME = re.compile(r"[A-Za-z_]\w*")
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str]) -> int:
     """Answer one question."""
     question: dict[str, Any] = json.loads(arguments[0])
-    root, options = Path(question["root"]), {"backward": question["backward"]}
+    root, options = Path(question["root"]), {"backward": question["backward"], "most_s": question["most_s"]}
     _print(try_calls(question["target"], root, question["gpu"], question["guesses"], report=_print, **options))
     return 0
 
@@ -53,6 +53,7 @@ def try_calls(
     guesses: Sequence[Mapping[str, Any]],
     *,
     backward: bool = False,
+    most_s: float = MOST_SECONDS,
     report: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """Return the number of the best guess that works, its formulas and its kernels.
@@ -73,7 +74,7 @@ def try_calls(
         return {"why": error.what}
     best: dict[str, Any] = {}
     most, works = (-1, -1), 0
-    end = time.monotonic() + MOST_SECONDS
+    end = time.monotonic() + most_s
     for number, guess in enumerate(guesses):
         if time.monotonic() > end:
             break

@@ -6,24 +6,44 @@ Each is tried in a process of its own.
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
-import ioaware
 from ioaware import strict_json
 from ioaware.gate.setup.call_guesses import Guess, first_guesses, needs_person
 from ioaware.gate.setup.call_values import read_call_values
 from ioaware.gate.setup.host_functions import HostFunction, find_host_functions
 
-TIMEOUT_S = 600.0
-TOO_LONG = f"took longer than {TIMEOUT_S:.0f} s"
+NOT_TRIED = "not tried yet: ioaware init --continue tries it"
 PYTHON_ERROR = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)\b")
+
+
+Run: TypeAlias = Callable[[Sequence[str], Path, float], subprocess.CompletedProcess[bytes]]
+"""Runs a module of Python.
+
+It takes module and arguments, a directory of its path, and a time limit in seconds.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """Limits of the time in which calls are tried.
+
+    One is for each function, the other for all together.
+    """
+
+    each_s: float = 60.0
+    total_s: float = 600.0
+
+    @property
+    def too_long(self) -> str:
+        """Return what a function did that was given up."""
+        return f"took longer than {self.each_s:g} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,28 +82,40 @@ class GatedCall:
         return f"{self.module}:{self.function.name}" if packaged else self.function.place
 
 
-def find_gated_calls(root: Path, gpu: str, report: Callable[[str], None]) -> list[GatedCall]:
+def find_gated_calls(
+    root: Path, gpu: str, report: Callable[[str], None], limits: TimeLimits, run: Run, only: Set[str] | None = None
+) -> list[GatedCall]:
     """Return a call of every host function below a directory.
 
-    One that a call runs inside is left out where all of its kernels are gated. Functions that only call others are tried for
-    kernels that have no call yet, and left out where that does not work. `report` receives a sentence for each.
+    With `only`, of those that launch one of these kernels. One that a call runs inside is left out where all of its kernels
+    are gated. Functions that only call others are tried for kernels that have no call yet, and left out where that does not
+    work. `report` receives a sentence for each. When the time is over, those that are left are `NOT_TRIED`.
     """
-    return list(_calls(root, gpu, report))
-
-
-def _calls(root: Path, gpu: str, report: Callable[[str], None]) -> Iterator[GatedCall]:
     functions = find_host_functions(root)
     read_call_values(root, functions)
+    if only is not None:
+        functions = [function for function in functions if not only.isdisjoint(function.kernels)]
+    calls = list(_calls(_Trials(root, gpu, limits, run), functions, report))
+    if left := sum(call.why == NOT_TRIED for call in calls):
+        report(f"{limits.total_s / 60:g} minutes are over, and {left} functions are left: ioaware init --continue tries them")
+    return calls
+
+
+def _calls(trials: _Trials, functions: Sequence[HostFunction], report: Callable[[str], None]) -> Iterator[GatedCall]:
+    end = time.monotonic() + trials.limits.total_s
     gated: set[str] = set()
     inside: set[str] = set()
-    for function in functions:
+    for number, function in enumerate(functions, start=1):
         if gated.issuperset(function.kernels) and (function.indirect or function.place in inside):
             continue
-        base, module = import_place(root, function.path)
+        base, module = import_place(trials.root, function.path)
         call = GatedCall(function, base, module)
         why = needs_person(function)
-        found = replace(call, why=why) if why else _tried(call, root, gpu)
-        report(f"{function.place}: {found.why or f'reads {found.reads}, writes {found.writes}'}")
+        if not why and time.monotonic() > end:
+            yield replace(call, why=NOT_TRIED)
+            continue
+        found = replace(call, why=why) if why else trials.tried(call)
+        report(f"{number}/{len(functions)} {function.place}: {found.why or f'reads {found.reads}, writes {found.writes}'}")
         if not found.why:
             gated.update(found.kernels)
             inside |= function.calls
@@ -110,74 +142,66 @@ def import_place(root: Path, path: str) -> tuple[str, str]:
     return base, ".".join(words) if all(word.isidentifier() for word in words) else ""
 
 
-def _tried(call: GatedCall, root: Path, gpu: str) -> GatedCall:
-    """Return a call with what a process found out about its guesses."""
-    guesses = first_guesses(call.function)
-    question = {
-        "target": call.target,
-        "root": str(root),
-        "gpu": gpu,
-        "backward": call.function.backward,
-        "guesses": [{"params": guess.params(), "sizes": guess.sizes, "small": guess.small} for guess in guesses],
-    }
-    answer = _answer(question, root, root / call.base)
-    number = answer.get("guess")
-    if type(number) is not int:
-        return replace(call, why=str(answer.get("why", "no answer")))
-    statement = f"from {call.module} import {call.function.name.partition('.')[0]}"
-    why = _import_error(call, root, statement) if call.module else "its path is no name of a module"
-    load = f"from ioaware.targets.loading import load_callable; load_callable({call.by_name!r})"
-    if why and _import_error(call, root, load):
-        return replace(call, why=why)
-    return replace(
-        call,
-        importable=not why,
-        guess=guesses[number],
-        reads=str(answer["reads"]),
-        writes=str(answer["writes"]),
-        kernels=tuple(map(str, answer["kernels"])),
-        backward=answer.get("backward") is True,
-    )
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    """Processes that try calls, and import functions."""
 
+    root: Path
+    gpu: str
+    limits: TimeLimits
+    run: Run
 
-def _import_error(call: GatedCall, root: Path, statement: str) -> str:
-    """Return why a test cannot import the function, empty where it can.
+    def tried(self, call: GatedCall) -> GatedCall:
+        """Return a call with what a process found out about its guesses."""
+        guesses = first_guesses(call.function)
+        question = {
+            "target": call.target,
+            "root": str(self.root),
+            "gpu": self.gpu,
+            "backward": call.function.backward,
+            "most_s": self.limits.each_s / 2,
+            "guesses": [{"params": guess.params(), "sizes": guess.sizes, "small": guess.small} for guess in guesses],
+        }
+        answer = self._answer(question, self.root / call.base)
+        number = answer.get("guess")
+        if type(number) is not int:
+            return replace(call, why=str(answer.get("why", "no answer")))
+        why = self.import_error(call) if call.module else "its path is no name of a module"
+        if why and self.import_error(call, by_name=True):
+            return replace(call, why=why)
+        return replace(
+            call,
+            importable=not why,
+            guess=guesses[number],
+            reads=str(answer["reads"]),
+            writes=str(answer["writes"]),
+            kernels=tuple(map(str, answer["kernels"])),
+            backward=answer.get("backward") is True,
+        )
 
-    Why: the trial may have loaded the file alone. One import that fails takes all tests of the file with it.
-    """
-    try:
-        done = _python(root, root / call.base, "-c", statement)
-    except subprocess.TimeoutExpired:
-        return f"`{statement}` {TOO_LONG}"
-    return f"`{statement}` fails{_last_error(done.stderr)}" if done.returncode else ""
+    def import_error(self, call: GatedCall, *, by_name: bool = False) -> str:
+        """Return why a test cannot import the function, empty where it can.
 
+        Why: the trial may have loaded the file alone. One import that fails takes all tests of the file with it.
+        """
+        name = call.function.name.partition(".")[0]
+        given = ("--by-name", call.by_name) if by_name else (call.module, name)
+        try:
+            done = self.run(["ioaware.gate.setup.import_trial", *given], self.root / call.base, self.limits.each_s)
+        except subprocess.TimeoutExpired:
+            return f"`from {call.module} import {name}` {self.limits.too_long}"
+        return f"`from {call.module} import {name}` fails{_last_error(done.stderr)}" if done.returncode else ""
 
-def _python(root: Path, base: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Return how a Python with the repository on its path ended.
+    def _answer(self, question: dict[str, Any], base: Path) -> dict[str, Any]:
+        """Return the answer of a trial.
 
-    Raises `TimeoutExpired`, with what it printed.
-    """
-    paths = [str(Path(ioaware.__file__).resolve().parents[1]), str(base), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    return subprocess.run(  # noqa: S603 - this Python and this package
-        [sys.executable, "-P", *arguments],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-        capture_output=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-
-
-def _answer(question: dict[str, Any], root: Path, base: Path) -> dict[str, Any]:
-    """Return the answer of a trial.
-
-    Of one that takes too long or dies it is the best until then.
-    """
-    try:
-        done = _python(root, base, "-m", "ioaware.gate.setup.call_trial", json.dumps(question))
-    except subprocess.TimeoutExpired as late:
-        return _last_answer(late.stdout or b"") or {"why": f"it {TOO_LONG}"}
-    return _last_answer(done.stdout) or {"why": _ending(done.returncode, done.stderr)}
+        Of one that takes too long or dies it is the best until then.
+        """
+        try:
+            done = self.run(["ioaware.gate.setup.call_trial", json.dumps(question)], base, self.limits.each_s)
+        except subprocess.TimeoutExpired as late:
+            return _last_answer(late.stdout or b"") or {"why": f"it {self.limits.too_long}"}
+        return _last_answer(done.stdout) or {"why": _ending(done.returncode, done.stderr)}
 
 
 def _last_answer(printed: bytes) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import copy
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from ioaware.gate.repository.kernel_finder import find_kernels, launched_names, python_files
@@ -51,7 +51,7 @@ class HostFunction:
         return f"{self.path}:{self.name}"
 
 
-@dataclass(slots=True)
+@dataclass
 class _Source:
     """One function of the repository, or one autograd class, and what it reaches."""
 
@@ -69,19 +69,30 @@ class _Source:
     def place(self) -> str:
         return f"{self.path}:{self.name}"
 
+    @cached_property
+    def names(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the names that it launches, and those that it calls."""
+        calls = (node for node in ast.walk(self.body) if isinstance(node, ast.Call))
+        return frozenset(launched_names(self.body)), frozenset(called_name(node.func) for node in calls)
+
 
 def find_host_functions(root: Path) -> list[HostFunction]:
     """Return the functions below a directory that launch its kernels.
 
-    Autograd functions come first, then those that launch themselves, then those that call these; by path. Raises `DataError`
+    Autograd functions come first, then those that launch themselves, then those that call these. Of each, those in the
+    fewest folders come first: back ends for other devices lie deeper. Then they are by path. Raises `DataError`
     as `find_kernels` does.
     """
     kernels = find_kernels(root)
     found = _Sources(root, kernels)
     usable = [source for source in found.reaching() if not _is_test(source)]
     functions = [_host_function(source, found) for source in usable if not _is_opaque(source)]
-    order = sorted(functions, key=lambda one: (one.indirect, not one.name.endswith(APPLY), one.path, one.line))
+    order = sorted(functions, key=_first_to_try)
     return [one for one in order if one.kernels]
+
+
+def _first_to_try(one: HostFunction) -> tuple[bool, bool, int, str, int]:
+    return one.indirect, not one.name.endswith(APPLY), one.path.count("/"), one.path, one.line
 
 
 class _Sources:
@@ -127,10 +138,8 @@ class _Sources:
         for source in self._sources.values():
             named[source.name].append(source.place)
         for source in self._sources.values():
-            source.launched = {
-                one for name in launched_names(source.body) if (one := _resolved(name, source.path, self._named))
-            }
-            called = {called_name(node.func) for node in ast.walk(source.body) if isinstance(node, ast.Call)}
+            launched, called = source.names
+            source.launched = {one for name in launched if (one := _resolved(name, source.path, self._named))}
             source.calls = {one for name in called if (one := _resolved(name, source.path, named))} - {source.place}
             source.kernels = set(source.launched)
         for _ in range(MOST_ROUNDS):

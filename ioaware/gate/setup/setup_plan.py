@@ -7,26 +7,26 @@ No file that exists is replaced. A table is added to the end of pyproject.toml, 
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import subprocess
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
-from ioaware._atomic_file import atomic_write, make_directory
 from ioaware.environment import installed_version
 from ioaware.errors import MachineError, UsageError
 from ioaware.gate.repository.coverage import completed
 from ioaware.gate.repository.gate_config import DEFAULT_GPU, PROJECT, config_table, project_table, read_config
 from ioaware.gate.repository.kernel_finder import find_kernels, python_files
 from ioaware.gate.repository.ledger import LEDGER, ledger_text, read_ledger
+from ioaware.gate.setup.continued import free_path, not_tried, renewed
 from ioaware.gate.setup.first_tests import tests_text
-from ioaware.gate.setup.gated_calls import GatedCall, find_gated_calls
+from ioaware.gate.setup.gated_calls import NOT_TRIED, GatedCall, TimeLimits, find_gated_calls
 from ioaware.gate.setup.host_params import Constant
+from ioaware.gate.setup.new_files import NewText, Plan, text_of
+from ioaware.gate.setup.warm_python import WarmPython
 from ioaware.gate.setup.workflow_files import STUDY, Job, cpu_workflow, gpu_workflow, lint_text, study_text
 
 TESTS = "test_traffic.py"
@@ -41,71 +41,17 @@ PYTEST_FILES = (("pytest.ini", ""), (".pytest.ini", ""), ("tox.ini", "[pytest]")
 FIRST_TEST = "write the first one by hand (traffic(function, ...)); until then pytest --traffic-only exits with 5"
 NO_CALL = f"no test: none of these calls runs; {FIRST_TEST}"
 NO_FUNCTION = f"no test: no function that launches a kernel was found; {FIRST_TEST}"
+NO_FURTHER_CALL = "no further test: none of these calls runs"
+NONE_LEFT = "no function is left that was not tried"
 BENCHMARK = re.compile(rb"def test_\w+\([^)]*\bbenchmark\b")
 """A test that uses the fixture of pytest-benchmark."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewText:
-    """A file to write.
-
-    Its path below the root, its text before (empty where it does not exist) and after.
-    """
-
-    path: Path
-    before: str
-    after: str
-
-    def diff(self) -> str:
-        """Return a unified diff."""
-        name = self.path.as_posix()
-        old = f"a/{name}" if self.before else "/dev/null"
-        lines = difflib.unified_diff(self.before.splitlines(), self.after.splitlines(), old, f"b/{name}", lineterm="")
-        return "\n".join(lines)
-
-
-@dataclass(slots=True)
-class Plan:
-    """What to write into a repository, and what stays as it is.
-
-    `tests` is the file whose snapshots pytest fills in.
-    """
-
-    root: Path
-    files: list[NewText] = field(default_factory=list[NewText])
-    kept: list[str] = field(default_factory=list[str])
-    calls: list[GatedCall] = field(default_factory=list[GatedCall])
-    tests: Path | None = None
-
-    def create(self, path: Path, text: Callable[[], str]) -> bool:
-        """Plan a file; return whether it does not exist yet."""
-        if (self.root / path).exists():
-            self.kept.append(f"{path.as_posix()} exists and stays as it is")
-            return False
-        self.files.append(NewText(path, "", text()))
-        return True
-
-    def write(self) -> None:
-        """Write every file.
-
-        Raises `UsageError` for one that has appeared or changed meanwhile, `WriteError`.
-        """
-        for file in self.files:
-            place = self.root / file.path
-            now = _text(place)
-            if now != file.before or (place.exists() and not file.before):
-                raise UsageError(f"{place} has changed meanwhile", "Run ioaware init again.")
-        for file in self.files:
-            place = self.root / file.path
-            make_directory(place.parent)
-            with atomic_write(place) as partial:
-                partial.write_bytes(file.after.encode())
-
-
-def make_plan(root: Path, runner: str | None, report: Callable[[str], None]) -> Plan:
+def make_plan(root: Path, runner: str | None, report: Callable[[str], None], limits: TimeLimits, *, more: bool = False) -> Plan:
     """Return what a repository lacks.
 
-    Calls of its host functions are tried only where it has no test of them yet.
+    Calls of its host functions are tried only where it has no test of them yet. With `more` those are tried that an earlier
+    run did not get to. Their tests are in a file of their own.
 
     Raises `UsageError` for a repository without kernels, `DataError` for a file that cannot be read.
     """
@@ -114,20 +60,32 @@ def make_plan(root: Path, runner: str | None, report: Callable[[str], None]) -> 
         raise UsageError(f"there is no Triton or Gluon kernel below {root}", "Name the root of a repository with kernels.")
     gpu = read_config(root).gpu
     plan = Plan(root)
+    ledger = read_ledger(root)
+    left = not_tried(ledger)
     tests = Path(next((name for name in FOLDERS if (root / name).is_dir()), ".")) / TESTS
-    if not (root / tests).exists():
-        plan.calls = find_gated_calls(root, gpu, report)
+    if more:
+        tests = free_path(root, tests)
+    if left if more else not (root / tests).exists():
+        with WarmPython(root) as python:
+            plan.calls = find_gated_calls(root, gpu, report, limits, python.run, left if more else None)
+    elif left:
+        plan.kept.append(f"calls of {len(left)} kernels are {NOT_TRIED}")
     working = [call for call in plan.calls if call.guess is not None]
     if working and plan.create(tests, lambda: tests_text(working)):
         plan.tests = tests
     elif (root / tests).exists():
         plan.kept.append(f"{tests.as_posix()} exists and stays as it is")
+    elif more:
+        plan.kept.append(NONE_LEFT if not left else NO_FURTHER_CALL)
     elif not working:
         plan.kept.append(NO_CALL if plan.calls else NO_FUNCTION)
-    ledger = read_ledger(root)
-    plan.create(Path(LEDGER), lambda: ledger_text(completed(ledger, _pending(kernels, plan.calls))))
+    pending = _pending(kernels, plan.calls)
+    if more and ledger is not None:
+        plan.change(Path(LEDGER), renewed(ledger, {kernel: pending[kernel] for kernel in left & pending.keys()}))
+    else:
+        plan.create(Path(LEDGER), lambda: ledger_text(completed(ledger, pending)))
     gated = {kernel for call in working for kernel in call.kernels} & kernels
-    _add_tables(plan, working, math.floor(100 * len(gated) / len(kernels)) if plan.tests else None)
+    _add_tables(plan, math.floor(100 * len(gated) / len(kernels)) if plan.tests else None)
     job = _job(root, runner)
     plan.create(CPU, lambda: cpu_workflow(job))
     if working or (root / STUDY).exists():
@@ -140,12 +98,10 @@ def make_plan(root: Path, runner: str | None, report: Callable[[str], None]) -> 
 def _pending(kernels: Iterable[str], calls: Sequence[GatedCall]) -> dict[str, str]:
     """Return why each kernel is pending: since when, and why a call does not run."""
     since = f"since {date.today().isoformat()}"
-    refused = {
-        kernel: f"; {call.function.place}: {call.why}"
-        for call in reversed(calls)
-        if call.why
-        for kernel in call.function.kernels
-    }
+    refused: dict[str, str] = {}
+    for call in sorted(calls, key=lambda call: call.why != NOT_TRIED):
+        for kernel in call.function.kernels if call.why else ():
+            refused.setdefault(kernel, f"; {call.function.place}: {call.why}")
     return {kernel: since + refused.get(kernel, "") for kernel in kernels}
 
 
@@ -161,9 +117,13 @@ def _add_lint(plan: Plan, labels: Sequence[str]) -> None:
     plan.kept.append(f"{present.as_posix()} exists and stays as it is{remedy}")
 
 
-def _add_tables(plan: Plan, calls: Sequence[GatedCall], coverage: int | None) -> None:
-    """Plan the tables that pyproject.toml lacks, at its end."""
+def _add_tables(plan: Plan, coverage: int | None) -> None:
+    """Plan the tables that pyproject.toml lacks, at its end.
+
+    Modules of functions that a later run tries can be imported too.
+    """
     root = plan.root
+    calls = [call for call in plan.calls if call.guess is not None or call.why == NOT_TRIED]
     path = root / PROJECT
     parts: list[str] = []
     if config_table(root) is None:
@@ -171,12 +131,12 @@ def _add_tables(plan: Plan, calls: Sequence[GatedCall], coverage: int | None) ->
         parts.append(f'[tool.ioaware]\ngpu = "{DEFAULT_GPU}"  # the GPU that the kernels are compiled for\n{share}')
     else:
         plan.kept.append(f"[tool.ioaware] of {PROJECT} stays as it is")
-    if calls and not _has_pytest_table(root):
+    if plan.tests and not _has_pytest_table(root):
         bases = ", ".join(f'"{base}"' for base in sorted({call.base for call in calls}))
         parts.append(f"[tool.pytest.ini_options]\npythonpath = [{bases}]\n")
     if not parts:
         return
-    before = _text(path)
+    before = text_of(path)
     gap = "\n" if before and not before.endswith("\n") else ""
     after = f"{before}{gap}{chr(10) if before else ''}{chr(10).join(parts)}"
     try:
@@ -185,11 +145,6 @@ def _add_tables(plan: Plan, calls: Sequence[GatedCall], coverage: int | None) ->
         plan.kept.append(f"{PROJECT} cannot take a table at its end; add [tool.ioaware] by hand")
     else:
         plan.files.append(NewText(Path(PROJECT), before, after))
-
-
-def _text(path: Path) -> str:
-    """Return a file with its own line ends, empty where there is none."""
-    return path.read_bytes().decode("utf-8") if path.exists() else ""
 
 
 def _has_pytest_table(root: Path) -> bool:

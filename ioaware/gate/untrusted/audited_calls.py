@@ -65,7 +65,7 @@ def audited_calls(notes: Callable[[], Notes]) -> Generator[None]:
         _listener = before
 
 
-def _hook(event: str, args: tuple[Any, ...]) -> None:
+def _hook(event: str, args: tuple[Any, ...]) -> None:  # pragma: no mutate block (it counts frames)
     if _listener is not None:
         _listener(event, args)
 
@@ -77,7 +77,7 @@ class _Listener:
         self._notes = notes
         self._busy = False
 
-    def event(self, event: str, args: tuple[Any, ...]) -> None:
+    def event(self, event: str, args: tuple[Any, ...]) -> None:  # pragma: no mutate block (it counts frames)
         if self._busy:
             return
         self._busy = True
@@ -86,7 +86,7 @@ class _Listener:
         finally:
             self._busy = False
 
-    def _sort(self, event: str, args: tuple[Any, ...]) -> None:
+    def _sort(self, event: str, args: tuple[Any, ...]) -> None:  # pragma: no mutate block (it counts frames)
         if event in LOOKS or (event == "object.__getattr__" and args[1] == "tb_frame"):
             if _is_host_code(_caller(4, ACT_FOR_THEIR_CALLER)):
                 self._notes().looks.append(event if event in LOOKS else "traceback.tb_frame")
@@ -101,7 +101,7 @@ class _Listener:
             self._notes().cuda_calls.append(f"{args[0]}: imported")
 
 
-def _caller(depth: int, through: tuple[str, ...] | None = None) -> FrameType | None:
+def _caller(depth: int, through: tuple[str, ...] | None = None) -> FrameType | None:  # pragma: no mutate block
     """Return the first frame from `depth` that acts for itself.
 
     Modules in `through` act for their callers; by default all of Python's own do.
@@ -154,7 +154,7 @@ class _WatchedMain(ModuleType):
         object.__setattr__(self, "_main", main)
         object.__setattr__(self, "_notes", notes)
 
-    def __getattribute__(self, name: str) -> Any:
+    def __getattribute__(self, name: str) -> Any:  # pragma: no mutate block (it counts frames)
         main = object.__getattribute__(self, "_main")
         caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         if (name == "__dict__" or not name.startswith("__")) and _is_own(caller.f_code.co_filename):

@@ -97,7 +97,13 @@ class GlobalSeeds:
 
 
 def _content(state: Any) -> bytes:
-    return state.numpy().tobytes() if isinstance(state, torch.Tensor) else repr(state).encode()
+    """Return a generator's state: a tensor of torch, a tuple of other libraries."""
+    parts: Any = state if isinstance(state, tuple) else (state,)
+    return b"".join(one.tobytes() if isinstance(one, np.ndarray) else _bytes(one) for one in parts)
+
+
+def _bytes(part: Any) -> bytes:
+    return part.numpy().tobytes() if isinstance(part, torch.Tensor) else repr(part).encode()
 
 
 def _is_of_torch(frame: FrameType) -> bool:

@@ -1,18 +1,21 @@
 """Find public functions that untrusted code replaces, and put them back.
 
-Timers, synchronisation, comparisons and random numbers are what an evaluator judges with. A replaced function of torch, Triton
-or Python is reported whatever it does.
+Timers, synchronisation, comparisons, statistics and random numbers are what an evaluator judges with. A replaced function of
+torch, Triton, NumPy or Python is reported whatever it does.
 """
 
 from __future__ import annotations
 
 import builtins
+import math
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 import torch.testing
 import triton
@@ -22,7 +25,11 @@ from torch.nn import functional
 _torch: Any = torch
 OWNERS: tuple[tuple[str, Any], ...] = (
     ("builtins", builtins),
+    ("math", math),
+    ("statistics", statistics),
     ("time", time),
+    ("numpy", np),
+    ("numpy.testing", np.testing),
     ("torch", torch),
     ("torch.Tensor", torch.Tensor),
     ("torch.cuda", torch.cuda),

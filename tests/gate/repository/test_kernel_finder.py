@@ -60,6 +60,21 @@ def both(x):
 def host(x):
     both[(1,)](x)
 
+def by_a_call(x):
+    pass
+
+by_a_call = triton.heuristics({})(triton.jit(by_a_call))
+
+def by_a_call_with_options(x):
+    pass
+
+by_another_name = triton.jit(debug=True)(by_a_call_with_options)
+
+def no_kernel(x):
+    pass
+
+no_kernel = torch.jit.script(no_kernel)
+
 @torch.jit.script
 def other(x):
     pass
@@ -71,7 +86,7 @@ def test_kernels_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "ops" / "kernels.py").write_text(SOURCE)
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "kernels.py").write_text(SOURCE)
-    names = ("plain", "tuned", "glued", "renamed", "both", "launched")
+    names = ("plain", "tuned", "glued", "renamed", "both", "launched", "by_a_call", "by_a_call_with_options")
     assert find_kernels(tmp_path) == {f"ops/kernels.py:{name}" for name in names}
 
 

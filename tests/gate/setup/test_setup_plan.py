@@ -13,6 +13,7 @@ import sys
 import tomllib
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from ioaware.gate.repository.gate_config import GateConfig, read_config
 from ioaware.gate.repository.ledger import read_ledger
 from ioaware.gate.setup import first_snapshots, setup_plan
 from ioaware.gate.setup.call_guesses import first_guesses
-from ioaware.gate.setup.gated_calls import GatedCall
+from ioaware.gate.setup.gated_calls import NOT_TRIED, GatedCall, TimeLimits
 from ioaware.gate.setup.host_functions import find_host_functions
 from ioaware.gate.setup.workflow_files import CHECKOUT, PYTHON, UPLOAD, Job, cpu_workflow, gpu_workflow
 from tests.support import ROOT
@@ -108,9 +109,55 @@ def test_a_repository_without_a_call_is_told_so(root: Path, monkeypatch: pytest.
     (function,) = find_host_functions(root)
     calls = [GatedCall(function, ".", "scale", why="it needs a scale")]
     monkeypatch.setattr(setup_plan, "find_gated_calls", lambda *_: calls)
-    assert setup_plan.NO_CALL in setup_plan.make_plan(root, None, print).kept
+    assert setup_plan.NO_CALL in setup_plan.make_plan(root, None, print, TimeLimits()).kept
     calls.clear()
-    assert setup_plan.NO_FUNCTION in setup_plan.make_plan(root, None, print).kept
+    assert setup_plan.NO_FUNCTION in setup_plan.make_plan(root, None, print, TimeLimits()).kept
+
+
+def test_a_later_run_goes_on_with_what_was_not_tried(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its tests are in a file of their own, and the ledger has new reasons."""
+    (function,) = find_host_functions(root)
+    asked: list[tuple[TimeLimits, set[str] | None]] = []
+
+    def none_tried(
+        _root: Path, _gpu: str, _report: Any, limits: TimeLimits, _run: Any, only: set[str] | None
+    ) -> list[GatedCall]:
+        asked.append((limits, only))
+        return [GatedCall(function, ".", "scale", why=NOT_TRIED)]
+
+    monkeypatch.setattr(setup_plan, "find_gated_calls", none_tried)
+    assert init(root, "--yes", "--seconds", "7", "--minutes", "2") == 0
+    assert asked == [(TimeLimits(7.0, 120.0), None)]
+    ledger = (root / "traffic-ledger.toml").read_text()
+    assert f"scale.py:scale: {NOT_TRIED}" in ledger
+    (root / "test_traffic.py").write_text("")
+    capsys.readouterr()
+    assert init(root, "--yes") == 0
+    assert f"calls of 1 kernels are {NOT_TRIED}" in capsys.readouterr().out
+    monkeypatch.setattr(setup_plan, "find_gated_calls", lambda *_: [GatedCall(function, ".", "scale", why="it needs a scale")])
+    assert init(root, "--yes", "--continue") == 0
+    shown = capsys.readouterr().out
+    assert f"-{ledger.splitlines()[-1]}" in shown
+    assert setup_plan.NO_FURTHER_CALL in shown
+    after = read_ledger(root)
+    assert after
+    assert after.kernels["scale.py:scale_kernel"].pending.endswith("scale.py:scale: it needs a scale")
+    assert init(root, "--yes", "--continue") == 0
+    assert f"{setup_plan.NONE_LEFT}\n" in capsys.readouterr().out
+    (root / "traffic-ledger.toml").write_text(ledger)
+    monkeypatch.setattr(setup_plan, "find_gated_calls", calls)
+    assert init(root, "--yes", "--continue") == 0
+    assert "def test_scale(traffic)" in (root / "test_traffic_2.py").read_text()
+    assert (root / "test_traffic.py").read_text() == ""
+
+
+def test_a_function_that_was_not_tried_is_why_its_kernel_is_pending(root: Path) -> None:
+    (function,) = find_host_functions(root)
+    tried = [GatedCall(function, ".", "scale", why=why) for why in ("it needs a scale", NOT_TRIED)]
+    found = setup_plan._pending(["scale.py:scale_kernel"], tried)
+    assert found["scale.py:scale_kernel"].endswith(NOT_TRIED)
 
 
 def test_the_ledger_says_why_a_kernel_is_pending(root: Path) -> None:

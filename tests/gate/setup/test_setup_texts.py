@@ -8,6 +8,7 @@ import pytest
 
 from ioaware.errors import UsageError
 from ioaware.gate.setup import setup_plan
+from ioaware.gate.setup.gated_calls import TimeLimits
 from ioaware.gate.setup.setup_plan import NewText, Plan, make_plan
 from tests.support.invented_processes import raised
 
@@ -34,7 +35,11 @@ def test_a_plan_writes_nothing_where_a_file_has_changed(tmp_path: Path) -> None:
 
 def test_a_repository_without_kernels(tmp_path: Path) -> None:
     what = f"there is no Triton or Gluon kernel below {tmp_path}"
-    assert raised(make_plan, tmp_path, None, print) == (UsageError, what, "Name the root of a repository with kernels.")
+    assert raised(make_plan, tmp_path, None, print, TimeLimits()) == (
+        UsageError,
+        what,
+        "Name the root of a repository with kernels.",
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,17 +54,17 @@ def test_the_table_at_the_end(tmp_path: Path, before: str, after: str) -> None:
     if before:
         (tmp_path / "pyproject.toml").write_text(before)
     plan = Plan(tmp_path)
-    setup_plan._add_tables(plan, [], None)  # pyright: ignore[reportPrivateUsage]
+    setup_plan._add_tables(plan, None)  # pyright: ignore[reportPrivateUsage]
     assert [(file.before, file.after) for file in plan.files] == [(before, after)]
 
 
 def test_tables_that_exist_stay(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.ioaware]\n")
     plan = Plan(tmp_path)
-    setup_plan._add_tables(plan, [], None)  # pyright: ignore[reportPrivateUsage]
+    setup_plan._add_tables(plan, None)  # pyright: ignore[reportPrivateUsage]
     assert (plan.files, plan.kept) == ([], ["[tool.ioaware] of pyproject.toml stays as it is"])
     (tmp_path / "pyproject.toml").write_text("tool = {}\n")
-    setup_plan._add_tables(plan, [], None)  # pyright: ignore[reportPrivateUsage]
+    setup_plan._add_tables(plan, None)  # pyright: ignore[reportPrivateUsage]
     assert plan.kept[1:] == ["pyproject.toml cannot take a table at its end; add [tool.ioaware] by hand"]
 
 

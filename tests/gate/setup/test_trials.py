@@ -158,14 +158,14 @@ def test_nothing_is_passed_as_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_answer_is_the_last_line(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    def tried(*given: Any, backward: bool, report: Any) -> dict[str, Any]:
-        assert backward
+    def tried(*given: Any, backward: bool, most_s: float, report: Any) -> dict[str, Any]:
+        assert (backward, most_s) == (True, 3.0)
         report({"guess": 3})
         print("noise without an end", end="")
         return {"given": [str(one) for one in given]}
 
     monkeypatch.setattr(call_trial, "try_calls", tried)
-    question = {"target": "a.py:f", "root": "/r", "gpu": "cuda:90", "backward": True, "guesses": []}
+    question = {"target": "a.py:f", "root": "/r", "gpu": "cuda:90", "backward": True, "most_s": 3.0, "guesses": []}
     assert call_trial.main([json.dumps(question)]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert lines == ["", '{"guess": 3}', "noise without an end", '{"given": ["a.py:f", "/r", "cuda:90", "[]"]}']

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import gc
 import inspect
+import statistics
 import subprocess
 import sys
 import threading
@@ -318,6 +319,21 @@ def patches_the_clock(x):
 
 def patches_the_comparison(x):
     torch.allclose = lambda *_, **__: True
+    return doubled(x)
+
+
+def patches_the_comparison_of_numpy(x):
+    np.allclose = lambda *_, **__: True
+    return doubled(x)
+
+
+def patches_the_comparison_of_numpy_tests(x):
+    np.testing.assert_allclose = lambda *_, **__: None
+    return doubled(x)
+
+
+def patches_the_median(x):
+    statistics.median = lambda _: 0.0
     return doubled(x)
 
 

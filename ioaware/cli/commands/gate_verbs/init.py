@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 @click.argument("root", metavar="[DIRECTORY]", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--yes", is_flag=True, help="Write without a question.")
 @click.option("--gpu-runner", metavar="LABEL", help="Label of the runners with a GPU.  [default: self-hosted and gpu]")
-def init(root: Path, yes: bool, gpu_runner: str | None) -> int:
+@click.option(
+    "--seconds", type=click.FloatRange(min=1), default=60, show_default=True, help="Give a function up after this time."
+)
+@click.option(
+    "--minutes", type=click.FloatRange(min=0), default=10, show_default=True, help="Try no further function after this time."
+)
+@click.option("--continue", "more", is_flag=True, help="Try the functions that an earlier run did not get to.")
+def init(root: Path, yes: bool, gpu_runner: str | None, seconds: float, minutes: float, more: bool) -> int:
     """Set the gate up in a repository.
 
     This writes tests with snapshots, configuration, ledger, and two workflows. Needs no GPU.
@@ -36,9 +43,10 @@ def init(root: Path, yes: bool, gpu_runner: str | None) -> int:
     exits with 1 where the tests that were written do not pass.
     Example: ioaware init --gpu-runner h200
     """
+    from ioaware.gate.setup.gated_calls import TimeLimits
     from ioaware.gate.setup.setup_plan import make_plan
 
-    plan = make_plan(root.resolve(), gpu_runner, progress)
+    plan = make_plan(root.resolve(), gpu_runner, progress, TimeLimits(seconds, 60 * minutes), more=more)
     emit(dict, lambda: _text(plan), as_json=False)
     if not plan.files:
         click.echo("nothing to do")
@@ -57,11 +65,12 @@ def _text(plan: Plan) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from ioaware.cli.terminal_text import printable
+    from ioaware.gate.setup.gated_calls import NOT_TRIED
 
     for file in plan.files:
         yield Text(printable(f"{file.diff()}\n"))
     for call in plan.calls:
-        if call.why:
+        if call.why and call.why != NOT_TRIED:
             yield Text(printable(f"no test: {call.function.place}: {call.why}"))
     for line in plan.kept:
         yield Text(printable(line))
