@@ -18,6 +18,7 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
 
     It may not allocate arrays: references to them are not counted, which took most of the time. The code is kept beside the
     file, or in the user's cache where that cannot be written. With `NUMBA_DISABLE_JIT=1` it runs as Python.
+    Numba looks at the time of this function's file alone: delete `__pycache__/*.nb?` after a change in what it calls.
     """
     decorate = JIT(cache=True, error_model="numpy", _nrt=False)
     return cast("Callable[P, T]", decorate(function))
