@@ -91,7 +91,7 @@ class _Look:
     def _in_module(self, module: Any) -> list[_Place]:
         if not _modules:
             return _names_in(module, self._values)
-        names: dict[str, Any] = vars(module)
+        names = cast("dict[str, Any]", vars(module))
         key = id(module), len(names), len(self._values)
         if key not in _modules[0]:
             _modules[0][key] = _names_in(module, self._values)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -98,7 +98,7 @@ class GlobalSeeds:
 
 def _content(state: Any) -> bytes:
     """Return a generator's state: a tensor of torch, a tuple of other libraries."""
-    parts: Any = state if isinstance(state, tuple) else (state,)
+    parts = cast("tuple[Any, ...]", state) if isinstance(state, tuple) else (state,)
     return b"".join(one.tobytes() if isinstance(one, np.ndarray) else _bytes(one) for one in parts)
 
 
