@@ -324,7 +324,7 @@ ONE_IN: tuple[tuple[str, int], ...] = (
 
 EVERY_CASE = re.compile(
     # Each case is a mechanism or a claim of its own: none is left out.
-    r"tests/(test_documents|gate/untrusted/test_cheats|gate/test_(evasions|switches)|sweep/test_kill|cli/test_isolated)\.py"
+    r"tests/(test_documents|gate/untrusted/test_cheats|gate/test_(evasions|switches)|cli/test_isolated)\.py"
 )
 EXHAUSTIVE = (
     # Ten seconds and more of CPU each, beside a case or a test that is like it.

@@ -94,16 +94,16 @@ class _Look:
         names = cast("dict[str, Any]", vars(module))
         key = id(module), len(names), len(self._values)
         if key not in _modules[0]:
-            _modules[0][key] = _names_in(module, self._values)
-        return _modules[0][key]
+            _modules[0][key] = module, _names_in(module, self._values)
+        return _modules[0][key][1]
 
 
 _look: list[_Look] = []
 """That of the running block of `one_look`, if any."""
-_modules: list[dict[tuple[int, int, int], list[_Place]]] = []
+_modules: list[dict[tuple[int, int, int], tuple[Any, list[_Place]]]] = []
 """What the running block of `names_kept` found, if any.
 
-The key is the module, the number of its names and of the values.
+The key is the module's identity, the number of its names and of the values. The module is kept so that no other has its identity.
 """
 _ever_replaced: dict[int, Any] = {}
 """Functions and classes by identity, kept so that no other object has it."""

@@ -103,3 +103,21 @@ def test_nothing_is_kept_from_one_function_to_the_next(host_module: Any) -> None
     with names_kept(), one_look(), replaced_names({time.time: stand_in}, ()):
         assert host_module.root is stand_in
     host_module.root, host_module.now = host_module.now, host_module.root
+
+
+def test_a_module_that_took_the_place_of_another_is_looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    with names_kept():
+        for _ in range(50):  # a module that is gone leaves its identity to the next
+            old: Any = ModuleType("loaded_again_by_a_test")
+            old.__file__, old.now = "/somewhere/again.py", None
+            monkeypatch.setitem(sys.modules, old.__name__, old)
+            with one_look(), replaced_names({time.time: stand_in}, ()):
+                pass
+            identity = id(old)
+            del old, sys.modules["loaded_again_by_a_test"]
+            new: Any = ModuleType("loaded_again_by_a_test")
+            new.__file__, new.now = "/somewhere/again.py", time.time
+            sys.modules[new.__name__] = new
+            with one_look(), replaced_names({time.time: stand_in}, ()):
+                assert new.now is stand_in, id(new) == identity
+            del new
