@@ -103,7 +103,8 @@ _look: list[_Look] = []
 _modules: list[dict[tuple[int, int, int], tuple[Any, list[_Place]]]] = []
 """What the running block of `names_kept` found, if any.
 
-The key is the module's identity, the number of its names and of the values. The module is kept so that no other has its identity.
+The key is the module's identity, the number of its names and of the values. The module is kept, so that no other gets its
+identity.
 """
 _ever_replaced: dict[int, Any] = {}
 """Functions and classes by identity, kept so that no other object has it."""
