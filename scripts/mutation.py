@@ -6,6 +6,7 @@ It uses a random sample of mutants with a fixed seed.
     python scripts/mutation.py --sample 0            # every mutant
     python scripts/mutation.py -o score.json         # and write the figures and the survivors
     python scripts/mutation.py --seed 16             # another sample
+    python scripts/mutation.py --processes 16        # instead of 2
     python scripts/mutation.py --sample 260 --only 'ioaware/gate/setup/*' --tests tests/gate/setup     # one folder
 
 Works on a copy of the tracked files. mutmut runs each mutant against the tests that reach the mutated function; where no test
@@ -57,8 +58,8 @@ def narrow(folder: Path, only: Sequence[str], tests: Sequence[str]) -> None:
     project.write_text(text, encoding="utf-8")
 
 
-def mutmut(folder: Path, *arguments: str, check: bool = True) -> None:
-    command = [sys.executable, "-m", "mutmut", "run", "--max-children", "2", *arguments]
+def mutmut(folder: Path, processes: int, *arguments: str, check: bool = True) -> None:
+    command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(processes), *arguments]
     with (folder / "mutmut.log").open("ab") as log:
         subprocess.run(command, cwd=folder, stdout=log, stderr=log, check=check)  # noqa: S603
 
@@ -89,18 +90,19 @@ def without_effect(before: str, after: str) -> bool:
     return before != after and CAST.sub("cast(", before) == CAST.sub("cast(", after)
 
 
-def measure(folder: Path, sample: int, seed: int, only: Sequence[str] = (), tests: Sequence[str] = ()) -> dict[str, Any]:
+def measure(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     """Run the sample that a seed draws; return the figures."""
+    sample, seed = given.sample, given.seed
     copy_to(folder)
-    if only:
-        narrow(folder, only, tests)
+    if given.only:
+        narrow(folder, given.only, given.tests)
     # makes all mutants, and finds out which test reaches which function; ends with 1 where `only` leaves this module out
-    mutmut(folder, "ioaware.gate.verdict.*", check=not only)
+    mutmut(folder, given.processes, "ioaware.gate.verdict.*", check=not given.only)
     names = sorted(exit_codes(folder))
     draw = random.Random(seed)  # noqa: S311 - a fixed sequence
     chosen = sorted(draw.sample(names, sample)) if 0 < sample < len(names) else names
     unreached = without_tests(folder, chosen)
-    mutmut(folder, *(name for name in chosen if name not in unreached))
+    mutmut(folder, given.processes, *(name for name in chosen if name not in unreached))
     codes = exit_codes(folder)
     killed = [name for name in chosen if codes[name] in KILLED]
     alive = {name: change_of(folder, name) for name in chosen if name not in set(killed)}
@@ -121,6 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sample", type=int, default=600, help="how many mutants, 0 for all")
     parser.add_argument("--seed", type=int, default=SEED, help="draws the sample")
+    parser.add_argument("--processes", type=int, default=2, help="how many mutants run at once")
     parser.add_argument("-o", "--output", type=Path, help="write the figures and the survivors here")
     parser.add_argument("--only", nargs="+", default=(), metavar="PATTERN", help="mutate only these files; needs --tests")
     parser.add_argument("--tests", nargs="+", default=(), help="the tests that --only runs")
@@ -128,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if bool(given.only) != bool(given.tests):
         parser.error("--only and --tests belong together")
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
-        figures = measure(Path(folder), given.sample, given.seed, given.only, given.tests)
+        figures = measure(Path(folder), given)
     if given.output:
         given.output.write_text(json.dumps(figures, indent=1) + "\n")
     survivors = figures.pop("survivors")
