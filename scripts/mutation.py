@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 import shutil
@@ -37,6 +38,11 @@ TIMED_OUT = {-24, 24, 36, 152, 255}
 """Exit codes of mutmut for a mutant with which tests took too long."""
 KILLED = {1, 3, *TIMED_OUT}
 """Exit codes of mutmut for a mutant that tests found."""
+START = """import os
+if os.environ.get("MUTANT_UNDER_TEST") == "stats" and not os.path.exists("pyproject.toml"):
+    os.environ["MUTMUT_DEPENDENCY_DEPTH"] = "0"
+"""
+"""What each Python does first: one that a test starts elsewhere finds no configuration of mutmut, and notes no calls."""
 CAST = re.compile(r"\bcast\((None|\"[^\"]*\"), ")
 
 
@@ -60,8 +66,10 @@ def narrow(folder: Path, only: Sequence[str], tests: Sequence[str]) -> None:
 
 def mutmut(folder: Path, processes: int, *arguments: str, check: bool = True) -> None:
     command = [sys.executable, "-m", "mutmut", "run", "--max-children", str(processes), *arguments]
+    paths = filter(None, [str(folder / "start"), os.environ.get("PYTHONPATH")])
     with (folder / "mutmut.log").open("ab") as log:
-        subprocess.run(command, cwd=folder, stdout=log, stderr=log, check=check)  # noqa: S603
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, check=check)  # noqa: S603
 
 
 def exit_codes(folder: Path) -> dict[str, int | None]:
@@ -94,6 +102,8 @@ def measure(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     """Run the sample that a seed draws; return the figures."""
     sample, seed = given.sample, given.seed
     copy_to(folder)
+    (folder / "start").mkdir()
+    (folder / "start" / "sitecustomize.py").write_text(START)
     if given.only:
         narrow(folder, given.only, given.tests)
     # makes all mutants, and finds out which test reaches which function; ends with 1 where `only` leaves this module out
