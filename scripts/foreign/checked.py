@@ -6,9 +6,12 @@ The second count is by plain interpretation. The time it takes is reported.
 from __future__ import annotations
 
 import os
+import threading
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import _bootstrap  # pyright: ignore[reportAttributeAccessIssue]
 from pathlib import Path
 from typing import Any
 
@@ -86,28 +89,40 @@ def examined(spec: str) -> list[CheckedRow]:
 
 
 def _derived(spec: str, values: Mapping[str, Any], *, machine_code: bool) -> tuple[Any, float]:
-    """Return a checked derivation, and its CPU seconds without the checks."""
+    """Return a checked derivation, and its CPU seconds without checks and imports."""
     from ioaware.derivation import check
     from ioaware.derivation.derive import derive
     from ioaware.targets.target import load_target
 
-    plain, spent = check.check_launch, [0.0]
+    target = load_target(spec)
+    with _left_out(check, "check_launch") as checks, _left_out(_bootstrap, "_find_and_load") as imports:
+        start = _cpu_seconds()
+        found = derive(target, target.resolve(values), machine_code=machine_code, check=True)
+        return found, _cpu_seconds() - start - sum(checks) - sum(imports)
+
+
+@contextmanager
+def _left_out(owner: Any, name: str) -> Generator[list[float]]:
+    """Give the CPU seconds of each call of a function, those inside another call left out."""
+    plain: Callable[..., Any] = getattr(owner, name)
+    spent: list[float] = []
+    inside = threading.local()
 
     def timed(*args: Any) -> Any:
-        start = _cpu_seconds()
+        if getattr(inside, "one", False):
+            return plain(*args)
+        inside.one, start = True, _cpu_seconds()
         try:
             return plain(*args)
         finally:
-            spent[0] += _cpu_seconds() - start
+            inside.one = False
+            spent.append(_cpu_seconds() - start)
 
-    target = load_target(spec)
-    check.check_launch = timed
-    start = _cpu_seconds()
+    setattr(owner, name, timed)
     try:
-        found = derive(target, target.resolve(values), machine_code=machine_code, check=True)
+        yield spent
     finally:
-        check.check_launch = plain
-    return found, _cpu_seconds() - start - spent[0]
+        setattr(owner, name, plain)
 
 
 def _cpu_seconds() -> float:

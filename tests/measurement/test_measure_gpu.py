@@ -62,13 +62,15 @@ def test_time_energy_and_gpm_agree_with_the_bytes() -> None:
     assert result.telemetry is not None
     kernels = sum(launch.time_ns or 0 for launch in result.launches)
     assert result.timing.median_ns == pytest.approx(kernels, rel=0.3)
-    assert result.telemetry["window"]["ns_per_call"] == pytest.approx(kernels, rel=0.3)
+    window_ns = result.telemetry["window"]["ns_per_call"]
+    assert window_ns > 0.7 * kernels  # a slow host leaves the GPU idle between launches
     assert 0 < result.telemetry["energy_per_call_mj"] < 1000
     gpm = result.telemetry.get("gpm")
     if gpm is not None:
+        busy_ns = window_ns * gpm["sm_activity"]
+        assert busy_ns == pytest.approx(kernels, rel=0.3)
         moved = sum((launch.hbm.total_bytes or 0) for launch in result.launches if launch.hbm)
-        rate = moved / (result.telemetry["window"]["ns_per_call"] * 1e-9)
-        assert gpm["hbm_bytes_per_s_corrected_by_sm_activity"] == pytest.approx(rate, rel=0.25)
+        assert gpm["hbm_bytes_per_s_corrected_by_sm_activity"] == pytest.approx(moved / (busy_ns * 1e-9), rel=0.25)
 
 
 @pytest.mark.parametrize("case", CASES)
