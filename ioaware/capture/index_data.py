@@ -9,6 +9,7 @@ too large is unknown. A launch with known contents is executed on them, which gi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -201,7 +202,7 @@ class IndexData(OperatorMode):
                     known |= {name: tensor for name, tensor in tensors.items() if self._is_setting(tensor)}
                     moved = self._execute(launch, known, gpu)
                 memory = {_memory(tensors[name]) for name in moved.written_names if name in tensors}
-                if shared := [name for name in moved.read_names if _memory(known[name]) in memory]:
+                if shared := [name for name in moved.contents if _memory(known[name]) in memory]:
                     raise UndeterminedError(
                         f"{shared[0]} is read and written by the launch, in an order that only the GPU determines"
                     )
@@ -233,7 +234,20 @@ class IndexData(OperatorMode):
             moved.contents = {name: data[name] for name in moved.read_names}
             self._executions.add(key, moved)
         moved.caveat = caveat(moved.read_names)
-        return moved
+        return self._at_any_draw(moved, launch, known, gpu) if moved.caveat == RANDOM else moved
+
+    def _at_any_draw(self, moved: Moved, launch: CapturedLaunch, known: Mapping[str, Any], gpu: GPUTarget) -> Moved:
+        """Return the bytes without a caveat where random contents decide addresses alone.
+
+        They are those of an execution to which random contents are unknown. Its sectors are unknown, and it fails where a mask,
+        a branch or a loop depends on them.
+        """
+        try:
+            fixed = self._execute(launch, {name: each for name, each in known.items() if not self._caveat_of([each])}, gpu)
+        except UndeterminedError:
+            return moved
+        unknown: dict[str, Any] = {"has_sectors": False, "read_sector_bytes": 0, "write_sector_bytes": 0}
+        return replace(moved, caveat="", read_names=fixed.read_names, **unknown)
 
     def _is_aligned(self, tensor: Any) -> bool:
         """Return whether the contents are valid and lie in memory as the tensor does."""

@@ -199,15 +199,23 @@ def specialise(
         return value if items is None else with_items(value, list(map(stand_in, items)))
 
     arguments = {name: stand_in(value) for name, value in launch.arguments.items()}
+    return *source_at(kernel, arguments, launch.options, backend), backend
+
+
+def source_at(kernel: Any, arguments: Mapping[str, Any], options: Mapping[str, Any], backend: Any) -> tuple[Any, Any]:
+    """Return Triton's source object of a kernel for these arguments, and the options as the back end has them.
+
+    Raises `UsageError` for an option that the back end does not know.
+    """
     binder = jit.create_function_from_signature(kernel.signature, kernel.params, backend)
-    bound, specialization, options = binder(**arguments, **launch.options)
+    bound, specialization, given = binder(**arguments, **options)
     try:
-        parsed, signature, constants, attributes = kernel._pack_args(backend, options, bound, specialization, options)
+        parsed, signature, constants, attributes = kernel._pack_args(backend, given, bound, specialization, given)
     except KeyError as error:
         raise UsageError(
-            f"{launch.name} has no parameter or launch option {error.args[0]}", "Leave it out of the launch."
+            f"{kernel.fn.__name__} has no parameter or launch option {error.args[0]}", "Leave it out of the launch."
         ) from error
-    return _source_kind(kernel)(kernel, signature, constants, attributes), parsed, backend
+    return _source_kind(kernel)(kernel, signature, constants, attributes), parsed
 
 
 def _source_kind(kernel: Any) -> Any:

@@ -89,8 +89,8 @@ def interpret_kernels(
     Each launch is inside `around`.
 
     An autotuned kernel runs once, with its first configuration after pruning that has the values of `autotune`. Nothing is
-    timed. `progress` is notified of launches and programs, `observer` also of loops and assignments. What `gpu` cannot
-    launch is refused, and a configuration that it cannot run is passed over.
+    timed. `progress` is notified of launches and programs, `observer` also of loops and assignments. A grid that `gpu` cannot
+    launch is refused, a configuration that it cannot run is passed over, and any other kernel that it cannot run has a note.
     """
     session = _Session(around, dict(autotune or {}), progress, observer, gpu)
     with Patches() as patches:
@@ -213,6 +213,10 @@ class _Session:
             )
         constants = {name for name, value in bound.arguments.items() if _is_constant(kernel, signature.parameters[name], value)}
         notes, self.notes = self.notes, ()
+        if self.configurations and isinstance(kernel, jit.JITFunction):
+            options = {name: value for name, value in kwargs.items() if name not in signature.parameters}
+            with _without_warnings():
+                notes = (*notes, *self.configurations.notes(kernel, bound.arguments, options))
         around = self.around(kernel.fn.__name__, shape, notes, bound.arguments)
         language = self._language(kwargs.get("num_warps") or DEFAULT_WARPS)
         with _without_warnings(), code_left_out(), self._translation(), around, language:

@@ -1,6 +1,6 @@
-"""Check that a configuration of an autotuned kernel runs on the GPU.
+"""Find out why a kernel does not run on the GPU, which the interpreter runs all the same.
 
-Triton's autotuner passes over one that does not compile, or that needs more shared memory than a program has.
+Triton's autotuner passes over a configuration that does not compile, or that needs more shared memory than a program has.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 
 from ioaware.compilation.launch_limits import launch_failure
-from ioaware.compilation.triton_ir import compile_errors
+from ioaware.compilation.shared_allocation import shared_bytes
+from ioaware.compilation.triton_ir import backend_of, compile_errors, fresh_ir, source_at
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autotuning import ConfigurationError
 
+ONLY_INTERPRETED = "only the interpreter runs this launch"
+"""Begin of the note for a launch that a GPU cannot run."""
+
 
 class Configurations:
-    """What the compiler says about the configurations of a trace, each compiled once."""
+    """What the compiler says about the kernels of a trace, each compiled once for each configuration."""
 
     def __init__(self, gpu: GPUTarget) -> None:
         self._gpu = gpu
@@ -30,9 +34,25 @@ class Configurations:
         """
         key = (kernel, *((name, _kind(value)) for name, value in values.items()))
         if key not in self._failures:
-            self._failures[key] = _failure(kernel, compiled, self._gpu)
+            self._failures[key] = _failure(kernel, lambda: compiled().metadata.shared, self._gpu)
         if reason := self._failures[key]:
             raise ConfigurationError(reason)
+
+    def notes(self, kernel: Any, arguments: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return a note where the kernel does not run with these arguments and launch options."""
+        reason = self._failure_of(kernel, arguments, options)
+        return (f"{ONLY_INTERPRETED}: {reason}",) if reason else ()
+
+    def _failure_of(self, kernel: Any, arguments: Mapping[str, Any], options: Mapping[str, Any]) -> str | None:
+        try:
+            with compile_errors(kernel.fn.__name__, kernel.fn.__code__.co_filename, self._gpu):
+                source, parsed = source_at(kernel, arguments, options, backend_of(self._gpu))
+                key = source.hash(), str(parsed)
+        except UsageError as error:
+            return error.what
+        if key not in self._failures:
+            self._failures[key] = _failure(kernel, lambda: _shared_bytes(source, parsed, self._gpu), self._gpu)
+        return self._failures[key]
 
 
 def _kind(value: Any) -> object:
@@ -42,10 +62,25 @@ def _kind(value: Any) -> object:
     return str(value.dtype) if hasattr(value, "data_ptr") else repr(value)
 
 
-def _failure(kernel: Any, compiled: Callable[[], Any], gpu: GPUTarget) -> str | None:
+def _failure(kernel: Any, shared: Callable[[], int | None], gpu: GPUTarget) -> str | None:
+    """Return why the kernel does not run, where `shared` compiles it and returns its bytes of shared memory."""
     try:
         with compile_errors(kernel.fn.__name__, kernel.fn.__code__.co_filename, gpu):
-            code = compiled()
+            return launch_failure((), shared(), gpu)
     except UsageError as error:
         return error.what
-    return launch_failure((), code.metadata.shared, gpu)
+
+
+def _shared_bytes(source: Any, options: Any, gpu: GPUTarget) -> int | None:
+    """Return the shared memory of a kernel that is compiled to TTGIR.
+
+    Why no further: machine code takes longer than a short trace, and adds no failure of the kernel's own code.
+    """
+    backend: Any = backend_of(gpu)
+    made, _context = fresh_ir(source, options, backend, gpu)
+    stages: dict[str, Any] = {}
+    backend.add_stages(stages, options, source.language)
+    metadata: dict[str, Any] = {"target": gpu, **options.__dict__}
+    for name in ("ttir", "ttgir"):
+        made = stages[name](made, metadata)
+    return shared_bytes(str(made), gpu)

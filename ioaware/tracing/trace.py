@@ -44,6 +44,7 @@ from ioaware.tracing.byte_counter import ByteCounter, count_accesses
 from ioaware.tracing.interpreter import interpret_kernels
 from ioaware.tracing.observer import Observer
 from ioaware.tracing.poison import Poison
+from ioaware.tracing.runnable_configurations import ONLY_INTERPRETED
 from ioaware.tracing.trace_progress import Progress
 
 SEED = 0
@@ -183,7 +184,9 @@ class Tracer:
         with count_accesses(counter, self._observer):
             yield
         moved, notes = counter.traffic(), (*notes, *counter.notes)
-        self.launches.append(Launch(kernel, grid, requested=moved, flops=counter.flops, notes=notes, parameters=names))
+        exact = not any(note.startswith(ONLY_INTERPRETED) for note in notes)
+        launch = Launch(kernel, grid, requested=moved, flops=counter.flops, exact=exact, notes=notes, parameters=names)
+        self.launches.append(launch)
 
 
 @contextmanager
@@ -258,6 +261,7 @@ def _result(
         compulsory=compulsory_bytes(target.name, values),
         flops=sum(launch.flops or 0 for launch in kernels),
         extra_memory_bytes=recording.extra_memory_bytes,
+        exact=all(launch.exact for launch in kernels),
         notes=notes,
         launches=tuple(recording.launches),
         check=check,

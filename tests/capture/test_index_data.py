@@ -107,6 +107,25 @@ def test_other_floats_decide_nothing(name: str) -> None:
     assert any("a branch depends on a value" in note for note in result.launches[-1].notes)
 
 
+def test_random_addresses_decide_no_bytes() -> None:
+    """10 rows of 400 B are read and stored, with a place of 8 B each and 2 offsets of 4 B a program."""
+    result, target = derive_target("places_at_random"), load_target(TARGETS.places_at_random)
+    traced = trace(target, target.resolve({})).requested
+    assert result.exact
+    assert result.requested
+    assert traced
+    assert result.requested.read_bytes == traced.read_bytes == 10 * (400 + 8) + 3 * 2 * 4
+    assert result.requested.write_bytes == traced.write_bytes == 10 * 400
+    assert result.requested.read_sector_bytes is None  # the places decide the sectors
+    assert "bytes for the contents of starts that the function built" in result.launches[-1].notes
+
+
+def test_random_masks_are_not_exact() -> None:
+    result = derive_target("left_out_at_random")
+    assert not result.exact
+    assert any("places, starts that the function built, which are random" in note for note in result.launches[-1].notes)
+
+
 def test_a_random_size_is_not_exact() -> None:
     result = derive_target("size_at_random")
     assert not result.exact

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -119,3 +120,20 @@ def test_a_configuration_with_too_much_shared_memory_is_passed_over(shared_bytes
 def test_a_grid_beyond_the_limits_of_cuda_is_refused(name: str, programs: str) -> None:
     with pytest.raises(UsageError, match=f"CUDA cannot launch it: its grid has {programs}"):
         ioaware.trace(f"{TARGETS}:{name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("compiled_nowhere", "global_kernel does not compile for cuda:90: .* global variable FACTOR"),
+        ("too_much_shared_memory", "a program needs 262,144 bytes of shared memory"),
+        ("unknown_option", "add_kernel has no parameter or launch option .*matrix_instr_nonkdim"),
+    ],
+)
+def test_a_kernel_that_no_gpu_runs_is_noted(name: str, reason: str) -> None:
+    traced = ioaware.trace(f"{SUPPORT / 'targets/interpreted_targets.py'}:{name}")
+    assert not traced.exact
+    for launch in (launch for launch in traced.launches if launch.origin == "triton"):
+        (note,) = launch.notes
+        assert re.match(f"only the interpreter runs this launch: .*{reason}", note)
+        assert not launch.exact

@@ -187,7 +187,7 @@ def _added(terms: Whole, owned: Array, *, wide: bool) -> Array:
     """Add up runs of terms of these lengths."""
     if isinstance(terms, int):
         return owned.astype(object if wide else np.int64) * terms
-    values = terms.values.astype(object, copy=False) if wide else terms.values
+    values = terms.values.astype(object if wide else np.int64, copy=False)
     return np.add.reduceat(values, np.cumsum(owned) - owned)
 
 

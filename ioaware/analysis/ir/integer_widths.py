@@ -1,4 +1,4 @@
-"""Find the sizes at which 32-bit integers do not wrap around.
+"""Find the sizes at which integers do not wrap around.
 
 These are the integers that addresses depend on. Loops must step upwards at these sizes, too.
 """

@@ -1,4 +1,4 @@
-"""Integers of 32 bits that wrap around.
+"""Integers that wrap around.
 
 There are conditions on sizes, and nothing is exact beyond them.
 """
@@ -332,3 +332,39 @@ def test_an_interval_contains_every_value(expressions: int) -> None:
                 here = {**sizes, pid.key: place[0], lane.key: place[1], step.key: place[2]}
                 assert low <= int(numeric(value, here)) <= high, value  # type: ignore[arg-type]
     assert known > 2 * expressions // 3
+
+
+@triton.jit
+def masked_by_square(out, n, B: tl.constexpr):
+    """Write if the square of 2^16 and the program is below n: that of program 0 wraps around to 0."""
+    at = tl.program_id(0) + 65536
+    if at * at < n:
+        tl.store(out + tl.arange(0, B), 1.0)
+
+
+def launch_masked_by_square(n: int = 8, device: str = "cuda") -> torch.Tensor:
+    out = torch.empty(16, device=device)
+    masked_by_square[(1,)](out, n, B=16)
+    return out
+
+
+def test_numbers_that_wrap_around_are_not_exact() -> None:
+    """The IR has no size on which the square depends, for there is one program."""
+    target = load_target(launch_masked_by_square)
+    derived, traced = derive(target, {}, machine_code=False), trace(target, {}).requested
+    assert traced
+    assert traced.write_bytes == 16 * 4
+    assert not derived.exact
+    assert any("wrap around" in note for note in derived.launches[0].notes)
+
+
+@pytest.mark.parametrize(("s", "exact"), [(2**40, True), (2**62, False)])
+def test_integers_of_64_bits_wrap_around(s: int, exact: bool) -> None:
+    """Program 2 is masked, unless twice 2^62 is negative."""
+    target = load_target(launch_masked_by_offset)
+    derived, traced = derive(target, {"s": s}, machine_code=False), trace(target, {"s": s}).requested
+    assert derived.requested
+    assert traced
+    assert traced.write_bytes == 4 * 16 * (1 if exact else 3)  # at 2^62 also programs 2 and 3
+    assert derived.exact == exact
+    assert not exact or derived.requested.write_bytes == traced.write_bytes

@@ -400,3 +400,30 @@ def given_labels(labels: torch.Tensor):
     out = torch.empty(labels.shape[0], 256, device="cuda")
     skipped_rows_kernel[(labels.shape[0],)](torch.empty_like(out), labels, out, COLS=256)
     return out
+
+
+@triton.jit
+def add_to_places(x, places, starts, out, dim, LEFT_OUT: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    for row in range(tl.load(starts + tl.program_id(0)), tl.load(starts + tl.program_id(0) + 1)):
+        place = tl.load(places + row)
+        seen = at < dim
+        if LEFT_OUT is not None:
+            seen = seen & (place != LEFT_OUT)
+        tl.store(out + place * dim + at, tl.load(x + row * dim + at, mask=seen), mask=seen)
+
+
+def launch_places(places, dim, left_out):
+    starts = torch.tensor([0, 3, 3, 10], dtype=torch.int32, device="cuda")
+    x, out = torch.randn(10, dim, device="cuda"), torch.zeros(10, dim, device="cuda")
+    add_to_places[(3,)](x, places, starts, out, dim, LEFT_OUT=left_out, BLOCK=128)
+
+
+def places_at_random(dim: int = 100):
+    """Rows of fixed ranges go to random places, which decide no byte."""
+    launch_places(torch.randint(0, 10, (10,), device="cuda"), dim, None)
+
+
+def left_out_at_random(dim: int = 100):
+    """Rows of fixed ranges go to random places, of which one is masked."""
+    launch_places(torch.randint(0, 10, (10,), device="cuda"), dim, 3)

@@ -277,7 +277,8 @@ def _addptr(walk: Interpreter, operation: Operation) -> None:
     pointer, offset = walk.operands(operation)
     kind = result_types(split_top(operation.types)[0])[0]
     width = kind.element_bytes
-    walk.requires_width(operation, offset)
+    if offset.type.element_bytes < 8:  # an address wraps around with 64 bits
+        walk.requires_width(operation, offset)
     step = offset.number
     if step is None:
         step = walk.unknown(operation, offset.type, FROM_FLOATS).number or ZERO

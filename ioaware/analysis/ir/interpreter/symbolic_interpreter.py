@@ -22,8 +22,8 @@ from ioaware.analysis.ir.mlir.parser import Block, Module, Operation, arguments,
 from ioaware.analysis.ir.mlir.types import Type, parse_type
 from ioaware.errors import UsageError
 
-NARROW = ("i8", "i16", "i32", "u8", "u16", "u32")
-"""Integers of a kernel that can wrap around; 64 bits hold any address."""
+WIDTHS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+"""Integers of a kernel, which wrap around."""
 TOO_LONG = "it is a long expression"
 LONGEST, LONGEST_OF_DATA = 2_000_000, 3000
 """Most characters of an expression, and of one of loaded values.
@@ -130,8 +130,11 @@ class Interpreter:
         if self.record.rehearsing or id(operation) not in self.addressing:
             return
         for value in values:
-            bits = 8 * value.type.element_bytes if value.type.element in NARROW else 0
-            if bits and value.number is not None and value.number.constant is None:
+            bits = 8 * value.type.element_bytes if value.type.element in WIDTHS else 0
+            if not bits or value.number is None:
+                continue
+            constant = value.number.constant
+            if constant is None or not -(2 ** (bits - 1)) <= constant < 2 ** (bits - 1):
                 self.record.widths.setdefault((value.number, bits), self.where(operation))
 
     def surroundings(self) -> list[Poly]:
