@@ -135,9 +135,9 @@ def trace(
         from ioaware.targets.call_target import call_target
 
         called, given = call_target(target, args, params, with_data=True)
-        return run_traced(called, given, autotune=config, eager=eager)
+        return run_traced(called, given, autotune=config, eager=eager, compiles=True)
     loaded = load_target(target)
-    return run_traced(loaded, loaded.resolve(params), autotune=config, eager=eager)
+    return run_traced(loaded, loaded.resolve(params), autotune=config, eager=eager, compiles=True)
 
 
 def walk(

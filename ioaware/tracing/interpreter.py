@@ -83,6 +83,8 @@ def interpret_kernels(
     progress: Progress | None = None,
     observer: Observer | None = None,
     gpu: GPUTarget | None = None,
+    *,
+    compiles: bool = False,
 ) -> Generator[None]:
     """Run kernels launched inside the block in the interpreter.
 
@@ -90,9 +92,10 @@ def interpret_kernels(
 
     An autotuned kernel runs once, with its first configuration after pruning that has the values of `autotune`. Nothing is
     timed. `progress` is notified of launches and programs, `observer` also of loops and assignments. A grid that `gpu` cannot
-    launch is refused, a configuration that it cannot run is passed over, and any other kernel that it cannot run has a note.
+    launch is refused, and a configuration that it cannot run is passed over. With `compiles`, any other kernel that it cannot
+    run has a note.
     """
-    session = _Session(around, dict(autotune or {}), progress, observer, gpu)
+    session = _Session(around, dict(autotune or {}), progress, observer, gpu, compiles=compiles)
     with Patches() as patches:
         for kind in (jit.JITFunction, interpreter.InterpretedFunction):
             patches.set(kind, "run", session.run(kind.run))
@@ -119,11 +122,14 @@ class _Session:
         progress: Progress | None,
         observer: Observer | None,
         gpu: GPUTarget | None,
+        *,
+        compiles: bool,
     ) -> None:
         self.around = around
         self.required = required
         self.notes: tuple[str, ...] = ()
         self.gpu = gpu
+        self.compiles = compiles
         self.tuning = False
         self.configurations = Configurations(gpu) if gpu else None
         self.functions: dict[Any, Callable[..., Any]] = {}
@@ -213,7 +219,7 @@ class _Session:
             )
         constants = {name for name, value in bound.arguments.items() if _is_constant(kernel, signature.parameters[name], value)}
         notes, self.notes = self.notes, ()
-        if self.configurations and isinstance(kernel, jit.JITFunction):
+        if self.compiles and self.configurations and isinstance(kernel, jit.JITFunction):
             options = {name: value for name, value in kwargs.items() if name not in signature.parameters}
             with _without_warnings():
                 notes = (*notes, *self.configurations.notes(kernel, bound.arguments, options))

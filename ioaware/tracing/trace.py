@@ -68,6 +68,7 @@ def trace(
     report: Callable[[str], None] | None = None,
     observer: Observer | None = None,
     eager: bool = False,
+    compiles: bool = False,
 ) -> Result:
     """Count what the work of `target` requests at `params`.
 
@@ -76,16 +77,17 @@ def trace(
     Inputs and work run on the CPU with a fixed random seed; the host code sees a fake GPU. `autotune` picks the configuration
     of autotuned kernels by value, as in `{"BLOCK": 64}`; the default is their first. `report` is called with a sentence on
     the progress every 5 s. `eager` runs functions of torch.compile uncompiled.
-    `observer` sees every launch, program, loop, assignment and access.
+    `observer` sees every launch, program, loop, assignment and access. `compiles` notes launches that no GPU runs: each kernel
+    is compiled for that, which takes longer than a short trace.
     Raises `UsageError` when the target launches no kernel, or raises: the message names the exception and its line.
     """
     host_tensors = HostTensors()
     try:
-        return _traced(target, params, Tracer(autotune or {}, report, observer, eager, host_tensors))
+        return _traced(target, params, Tracer(autotune or {}, report, observer, eager, host_tensors, compiles=compiles))
     except UsageError as error:
         if not host_tensors.mattered:
             raise
-        result = _traced(target, params, Tracer(autotune or {}, report, observer, eager))
+        result = _traced(target, params, Tracer(autotune or {}, report, observer, eager, compiles=compiles))
         notes = (*result.notes, all_on_gpu_note(error))
         return replace(result, notes=notes, exact=result.exact and not isinstance(error, NoKernelError))
 
@@ -131,12 +133,15 @@ class Tracer:
         observer: Observer | None,
         eager: bool,
         host_tensors: HostTensors | None = None,
+        *,
+        compiles: bool = False,
     ) -> None:
         self.autotune = autotune
         self.progress = Progress(report) if report else None
         self._eager = eager
         self._host_tensors = host_tensors
         self._observer = observer
+        self._compiles = compiles
         self._names = ParameterNames()
         self.launches: list[Launch] = []
 
@@ -156,7 +161,8 @@ class Tracer:
                 stand_in = enter(cuda_on_cpu(self._host_tensors))
             enter(torch_settings_restored())
             enter(torch_compile_on_fake_gpu(stand_in, eager=self._eager))
-            enter(interpret_kernels(self.launch, self.autotune, self.progress, self._observer, DEFAULT_GPU))
+            seen = self.progress, self._observer
+            enter(interpret_kernels(self.launch, self.autotune, *seen, DEFAULT_GPU, compiles=self._compiles))
             _random.manual_seed(SEED)
             yield stand_in
 

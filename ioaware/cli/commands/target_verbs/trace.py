@@ -46,7 +46,8 @@ def trace(target: str, given: dict[str, str], config: dict[str, str], eager: boo
         if not quiet:
             click.echo(printable(f"ioaware: {sentence}"), err=True)
 
-    result = run_traced(loaded, loaded.resolve(given, typed=True), autotune=chosen, report=report, eager=eager)
+    params = loaded.resolve(given, typed=True)
+    result = run_traced(loaded, params, autotune=chosen, report=report, eager=eager, compiles=True)
     emit(result.to_dict, lambda: result_text(result, verbose=verbose), as_json=as_json, output=output)
     return of_result(result)
 
