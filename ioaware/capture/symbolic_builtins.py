@@ -7,6 +7,7 @@ Libraries have Python's own functions.
 from __future__ import annotations
 
 import builtins
+import inspect
 import math
 import operator
 import sys
@@ -64,9 +65,11 @@ def symbolic_builtins(executed: Mapping[CodeType, dict[str, Any]]) -> Generator[
 def _number_types(executed: Mapping[CodeType, dict[str, Any]]) -> Iterable[tuple[Any, str]]:
     """Yield modules of host code, with the names that stand-ins replace.
 
-    Code that a library generates (as a dataclass of torch) has no file of its own, and is none of them.
+    Code that a library generates (as a dataclass of torch) has no file of its own, and is none of them. Nor is a module that
+    the run imported and called no function of: large libraries have hundreds, and finding their names takes seconds.
     """
-    for path, names in {code.co_filename: names for code, names in executed.items()}.items():
+    functions = {code: names for code, names in executed.items() if code.co_flags & inspect.CO_OPTIMIZED}
+    for path, names in {code.co_filename: names for code, names in functions.items()}.items():
         module = sys.modules.get(str(names.get("__name__")))
         if module is not None and vars(module) is names and names.get("__file__") == path:
             yield from ((module, name) for name in replaceable_types(path) if name not in names)

@@ -83,6 +83,14 @@ def test_types_are_restored() -> None:
     assert (math.sqrt, math.gcd, operator.index) == before
 
 
+def test_a_module_that_the_run_only_imports_keeps_its_types() -> None:
+    """Its names need not be looked for then."""
+    function: Any = load_function(f"{TARGETS}:whole_elements")
+    names: dict[str, Any] = function.__globals__
+    with symbolic_builtins.symbolic_builtins({compile(TARGETS.read_text(), str(TARGETS), "exec"): names}):
+        assert not STAND_INS.keys() & names.keys()
+
+
 def test_a_type_that_a_module_needs_is_left() -> None:
     assert replaceable_types(str(TYPE_TARGETS)) == ("abs", "len")
     assert replaceable_types(str(TARGETS)) == ("int", "float", "abs", "len")
