@@ -5,7 +5,10 @@ They are of bfloat16 bit by bit, loop indices, descriptors and masks.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -58,6 +61,34 @@ def test_arithmetic_on_bfloat16_is_that_of_torch() -> None:
         arithmetic_kernel[(1,)](x, y, out, BLOCK=64)
     expected = torch.stack([torch.where(x > y, x + y, x * y), -x, (x.float() * 3.0).bfloat16(), torch.maximum(x, y)])
     assert torch.equal(out, expected)
+
+
+@triton.jit
+def dot_kernel(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr, kind: tl.constexpr):
+    at = tl.arange(0, BLOCK)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
+    tl.store(out_ptr + at, tl.dot(tl.load(x_ptr + at), tl.load(y_ptr + at), out_dtype=kind))
+
+
+@pytest.mark.parametrize(("kind", "multiplied"), [(tl.float32, np.float32), (tl.float16, np.float16)])
+def test_float16_is_multiplied_in_the_type_in_which_it_adds_up(
+    monkeypatch: pytest.MonkeyPatch, kind: tl.dtype, multiplied: type[np.floating[Any]]
+) -> None:
+    """NumPy multiplies matrices of float16 fifty times more slowly than those of float32."""
+    plain, seen = np.matmul, list[Any]()
+
+    def matmul(lhs: Any, rhs: Any, **options: Any) -> Any:
+        seen.extend((lhs.dtype, rhs.dtype))
+        return plain(lhs, rhs, **options)
+
+    monkeypatch.setattr(np, "matmul", matmul)
+    torch.manual_seed(0)
+    x, y = torch.randn(32, 32).half(), torch.randn(32, 32).half()
+    out = torch.empty(32, 32)
+    with interpret_kernels():
+        dot_kernel[(1,)](x, y, out, BLOCK=32, kind=kind)
+    assert seen == [multiplied, multiplied]
+    tolerance = 1e-6 if kind == tl.float32 else 1e-2
+    torch.testing.assert_close(out, (x.double() @ y.double()).float(), rtol=tolerance, atol=4 * tolerance)
 
 
 @triton.jit
