@@ -36,9 +36,9 @@ _target: ContextVar[str] = ContextVar("target", default="an unknown line")
 
 @contextmanager
 def host_code_of(target: str) -> Generator[None]:
-    """Name the target whose host code runs inside the block, for guards that no line of it is behind.
+    """Name the target whose host code runs inside the block.
 
-    Such are those of a function that torch.compile made: its caller is its own line.
+    It stands for guards that no line of host code is behind. Such are those of a function that torch.compile made: its caller is its own line.
     """
     token = _target.set(Path(target).name)
     try:
@@ -60,9 +60,9 @@ def reads_data_error() -> ReadsDataError:
 
 
 def user_line(transparent: tuple[str, ...] = ()) -> tuple[str, bool]:
-    """Return `file.py:12`, the deepest running line of user code, or `file.py:function` where that is the target alone.
+    """Return `file.py:12`, the deepest running line of user code.
 
-    The second value is whether torch is below it.
+    It is `file.py:function`, the target, where no such line runs. The second value is whether torch is below it.
 
     Frames of the files in `transparent` do not count as torch's.
     """

@@ -90,7 +90,7 @@ def interpret_kernels(
 
     An autotuned kernel runs once, with its first configuration after pruning that has the values of `autotune`. Nothing is
     timed. `progress` is notified of launches and programs, `observer` also of loops and assignments. A grid that `gpu` cannot
-    launch is refused, a configuration that it cannot run is passed over, and any other kernel that it cannot run has a note.
+    launch is refused, and a configuration that it cannot run is passed over. Any other kernel that it cannot run has a note.
     """
     session = _Session(around, dict(autotune or {}), progress, observer, gpu)
     with Patches() as patches:

@@ -127,7 +127,10 @@ def test_static_shapes_are_said_to_be_specialised() -> None:
 
 
 def test_a_compiled_target_is_named_where_no_line_of_it_decides(tmp_path: Path) -> None:
-    """The compiler's guards are behind no line of the function, and ioaware's own lines are no remedy."""
+    """No line of the function is behind the compiler's guards.
+
+    A line of ioaware would help no user.
+    """
     file = tmp_path / "decorated.py"
     file.write_text("import torch\n\n@torch.compile\ndef summed(x):\n    return x.relu().sum(-1)\n", encoding="utf-8")
     command = [sys.executable, "-m", "ioaware", "derive", f"{file}:summed", "-p", "x=f32[rows=8, cols=64]"]
