@@ -38,7 +38,8 @@ _target: ContextVar[str] = ContextVar("target", default="an unknown line")
 def host_code_of(target: str) -> Generator[None]:
     """Name the target whose host code runs inside the block.
 
-    It stands for guards that no line of host code is behind. Such are those of a function that torch.compile made: its caller is its own line.
+    It stands for guards that no line of host code is behind. Such are those of a function that torch.compile made: its caller
+    is its own line.
     """
     token = _target.set(Path(target).name)
     try:
