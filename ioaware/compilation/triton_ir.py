@@ -203,7 +203,9 @@ def specialise(
 
 
 def source_at(kernel: Any, arguments: Mapping[str, Any], options: Mapping[str, Any], backend: Any) -> tuple[Any, Any]:
-    """Return Triton's source object of a kernel for these arguments, and the options as the back end has them.
+    """Return Triton's source object of a kernel for these arguments.
+
+    The options as the back end has them are the second value.
 
     Raises `UsageError` for an option that the back end does not know.
     """

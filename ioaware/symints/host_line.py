@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from ioaware.errors import UsageError
@@ -26,6 +29,24 @@ WRITERS = ("<string>", *(f"/{name}.py" for name in ("dataclasses", "reprlib", "p
 A dataclass has its own in a string.
 """
 
+CALLERS = ("capture/host/host_runner.py",)
+"""Files whose frames call the host function: those above them are no host code."""
+_target: ContextVar[str] = ContextVar("target", default="an unknown line")
+
+
+@contextmanager
+def host_code_of(target: str) -> Generator[None]:
+    """Name the target whose host code runs inside the block.
+
+    It stands for guards that no line of host code is behind. Such are those of a function that torch.compile made: its caller
+    is its own line.
+    """
+    token = _target.set(Path(target).name)
+    try:
+        yield
+    finally:
+        _target.reset(token)
+
 
 class ReadsDataError(UsageError):
     """The host function reads the contents of a tensor."""
@@ -42,7 +63,7 @@ def reads_data_error() -> ReadsDataError:
 def user_line(transparent: tuple[str, ...] = ()) -> tuple[str, bool]:
     """Return `file.py:12`, the deepest running line of user code.
 
-    The second value is whether torch is below it.
+    It is `file.py:function`, the target, where no such line runs. The second value is whether torch is below it.
 
     Frames of the files in `transparent` do not count as torch's.
     """
@@ -52,6 +73,8 @@ def user_line(transparent: tuple[str, ...] = ()) -> tuple[str, bool]:
         path = frame.f_code.co_filename
         if not is_library(path):
             return f"{Path(path).name}:{frame.f_lineno}", inside_torch
+        if path.endswith(CALLERS):
+            break
         inside_torch |= not path.endswith((*SYMINT_FILES, *transparent))
         frame = frame.f_back
-    return "an unknown line", inside_torch
+    return _target.get(), inside_torch

@@ -1,4 +1,6 @@
-"""Find out why a kernel does not run on the GPU, which the interpreter runs all the same.
+"""Find out why a kernel does not run on the GPU.
+
+The interpreter runs it all the same.
 
 Triton's autotuner passes over a configuration that does not compile, or that needs more shared memory than a program has.
 """
@@ -21,7 +23,10 @@ ONLY_INTERPRETED = "only the interpreter runs this launch"
 
 
 class Configurations:
-    """What the compiler says about the kernels of a trace, each compiled once for each configuration."""
+    """What the compiler says about the kernels of a trace.
+
+    Each is compiled once for each configuration.
+    """
 
     def __init__(self, gpu: GPUTarget) -> None:
         self._gpu = gpu
@@ -39,7 +44,7 @@ class Configurations:
             raise ConfigurationError(reason)
 
     def notes(self, kernel: Any, arguments: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return a note where the kernel does not run with these arguments and launch options."""
+        """Return a note where the kernel does not run at this launch."""
         reason = self._failure_of(kernel, arguments, options)
         return (f"{ONLY_INTERPRETED}: {reason}",) if reason else ()
 
@@ -63,7 +68,10 @@ def _kind(value: Any) -> object:
 
 
 def _failure(kernel: Any, shared: Callable[[], int | None], gpu: GPUTarget) -> str | None:
-    """Return why the kernel does not run, where `shared` compiles it and returns its bytes of shared memory."""
+    """Return why the kernel does not run, or None.
+
+    `shared` compiles it and returns its bytes of shared memory.
+    """
     try:
         with compile_errors(kernel.fn.__name__, kernel.fn.__code__.co_filename, gpu):
             return launch_failure((), shared(), gpu)

@@ -108,7 +108,10 @@ def test_other_floats_decide_nothing(name: str) -> None:
 
 
 def test_random_addresses_decide_no_bytes() -> None:
-    """10 rows of 400 B are read and stored, with a place of 8 B each and 2 offsets of 4 B a program."""
+    """Each of 10 rows of 400 B is read and stored.
+
+    It has a place of 8 B, and each program reads 2 offsets of 4 B.
+    """
     result, target = derive_target("places_at_random"), load_target(TARGETS.places_at_random)
     traced = trace(target, target.resolve({})).requested
     assert result.exact

@@ -126,6 +126,18 @@ def test_static_shapes_are_said_to_be_specialised() -> None:
     assert any("derived with XBLOCK=" in note for note in derived.launches[-1].notes), "the result says its configuration"
 
 
+def test_a_compiled_target_is_named_where_no_line_of_it_decides(tmp_path: Path) -> None:
+    """No line of the function is behind the compiler's guards.
+
+    A line of ioaware would help no user.
+    """
+    file = tmp_path / "decorated.py"
+    file.write_text("import torch\n\n@torch.compile\ndef summed(x):\n    return x.relu().sum(-1)\n", encoding="utf-8")
+    command = [sys.executable, "-m", "ioaware", "derive", f"{file}:summed", "-p", "x=f32[rows=8, cols=64]"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "rows specialised to 8 (branch at decorated.py:summed)" in result.stdout + result.stderr
+
+
 def test_eager_runs_torchs_operators_and_the_compiler_saves_the_rest() -> None:
     result = ioaware.derive(targets.pointwise, eager=True)
     assert [launch.kernel for launch in result.launches] == ["aten.relu.default", "aten.mul.Tensor", "aten.add.Tensor"]

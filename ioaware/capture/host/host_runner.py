@@ -6,7 +6,7 @@ It runs with fake tensors and symbolic integers.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from types import CodeType
 from typing import Any
 
@@ -54,7 +54,7 @@ from ioaware.fakegpu.custom_ops import CudaImplementations
 from ioaware.fakegpu.host_caller import is_library
 from ioaware.fakegpu.host_tensors import HostTensors
 from ioaware.fakegpu.replaced_names import one_look
-from ioaware.symints.host_line import ReadsDataError
+from ioaware.symints.host_line import ReadsDataError, host_code_of
 from ioaware.symints.symbols import Symbols, cheap_simplify
 from ioaware.symints.without_dynamo import without_torch_compile
 from ioaware.targets.other_threads import starts_noted
@@ -301,8 +301,11 @@ class HostRunner:
         finally:
             del run.events[first:]
 
-    def _environment(self) -> AbstractContextManager[Callable[[], str]]:
-        return host_environment(self._seed, self.host_tensors, self._stand_in, self._reads, eager=self.eager)
+    @contextmanager
+    def _environment(self) -> Generator[Callable[[], str]]:
+        environment = host_environment(self._seed, self.host_tensors, self._stand_in, self._reads, eager=self.eager)
+        with host_code_of(self._target.name), environment as created:
+            yield created
 
     def parameters_to_pin(self, symbolic: SymbolicParams, error: Exception) -> dict[str, str]:
         """Return the parameter without which the run gets further than `error`.

@@ -336,7 +336,10 @@ def test_an_interval_contains_every_value(expressions: int) -> None:
 
 @triton.jit
 def masked_by_square(out, n, B: tl.constexpr):
-    """Write if the square of 2^16 and the program is below n: that of program 0 wraps around to 0."""
+    """Write if the square of 2^16 + program is below n.
+
+    That of program 0 wraps around to 0.
+    """
     at = tl.program_id(0) + 65536
     if at * at < n:
         tl.store(out + tl.arange(0, B), 1.0)
