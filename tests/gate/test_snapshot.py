@@ -37,8 +37,8 @@ def derived(reads: Any = 8 * N, writes: Any = 4 * N, atomics: Any = 0, sectors: 
             read_bytes=count(reads), write_bytes=count(writes), atomic_bytes=count(atomics),
             read_sector_bytes=Count(sympy.Integer(sectors)), write_sector_bytes=Count(sympy.Integer(0)),
         ),
-        "requested": None, "assumed": None, "assumed_formulas": None, "exact": True, "exact_here_only": False, "notes": (), "params": HERE,
-        "values": HERE, "symbols": {"n": 10}, "validity": None, "kernels": (), "launches": (kernel,),
+        "requested": None, "assumed": None, "assumed_formulas": None, "exact": True, "exact_here_only": False, "notes": (),
+        "params": HERE, "values": HERE, "symbols": {"n": 10}, "validity": None, "kernels": (), "launches": (kernel,),
     }  # fmt: skip
     return SimpleNamespace(**(given | more))
 
@@ -230,3 +230,27 @@ def test_what_needs_machine_code_and_other_configurations() -> None:
     formulas = {"reads": "n", "writes": "n"}
     tuned: tuple[dict[str, Any], ...] = ({}, {"most_bytes": 1}, {"configurations": "2, 0123456789ab"})
     assert [snapshot_of(**formulas, **one).holds_configurations for one in tuned] == [False, True, True]
+
+
+def test_bytes_that_are_not_exact_have_no_verdict() -> None:
+    """The note of a Triton kernel comes first, then one of the whole."""
+    kernels = (
+        Launch("t", origin="torch", exact=False, notes=("of torch",)),
+        Launch("a", exact=True, notes=("of a",)),
+        Launch("b", exact=False, notes=("of b",)),
+    )
+    snapshot = snapshot_of(reads="8*n", writes="4*n")
+    said = "the bytes are not exact, and a snapshot holds exact ones: "
+    for launches, notes, why in (
+        (kernels, ("of all",), "of b"),
+        (kernels[:2], ("of all",), "of all"),
+        ((), (), "see `ioaware derive`"),
+    ):
+        found = judge_snapshot(snapshot, NOW, derived(exact=False, launches=launches, notes=notes), nowhere)
+        assert (str(found.verdict), found.reason) == ("INCOMPARABLE", said + why)
+
+
+def test_no_sectors_at_a_point_are_a_number_too() -> None:
+    given = {"at": {"n=10, m=4": (80, 40), "n=10, m=6": (80, 40)}, "sector_bytes": (0, 0)}
+    now = replace(NOW, facts={**NOW.facts, "sector_bytes": 0})
+    assert judged(given, now, lambda _: derived(sectors=0)) == ("SAME", "reads: equal at every size")

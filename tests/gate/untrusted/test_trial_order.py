@@ -247,3 +247,16 @@ def test_references_that_cannot_run(sessions: list[Any]) -> None:
     trials = trials_of(Target(), Target(raises))
     assert (trials.reference, trials.error) == (None, "")
     assert trials.reference_error.startswith("the reference cannot run: it cannot run")
+
+
+def test_a_muted_call_that_raises_is_not_recalled(sessions: list[Any]) -> None:
+    muted: list[int] = []
+
+    def once(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        muted.append(1)
+        if len(muted) > 1:
+            raise ValueError("no more")
+        return [inputs[0] * 0]
+
+    trials = trials_of(Target(in_modes={"mute": once}))
+    assert (trials.recalled, trials.error, values(trials.untouched), len(muted)) == ((), "", ONE, 3)
