@@ -1,4 +1,4 @@
-"""What a snapshot records beside formulas: other constants, configurations and sizes."""
+"""What a snapshot records beside formulas: constants, configurations, sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The message of a failing gate: formulas, their growth, and the lines and operators that moved the bytes."""
+"""The message of a failing gate.
+
+It has the formulas, their growth, and the lines and operators that moved the bytes.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ def derived(**more: Any) -> Any:
 
 
 def line(number: int, *formulas: str) -> tuple[Any, Any, list[Any]]:
-    """Return a line of source that is moved by these bytes, as the report of lines has it."""
+    """Return a line of source that moves these bytes, as a report has it."""
     accesses = [SimpleNamespace(bytes=Count(read_formula(text, symbols(["n"])))) for text in formulas]
     return SimpleNamespace(path="/none/k.py"), SimpleNamespace(number=number, text=f"  load {number} ", kinds="reads"), accesses
 

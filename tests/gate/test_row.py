@@ -114,7 +114,7 @@ def test_entries_that_may_be_left_out() -> None:
 
 
 def test_formulas_that_hold_for_their_data_alone_are_left_out() -> None:
-    """Otherwise two kernels would be compared at sizes at which the formulas say nothing."""
+    """Formulas say nothing at other sizes: two kernels are compared by bytes."""
     assumed = {"read_bytes": 6, "write_bytes": 5, "read_formula": "6*n", "write_formula": "5*n"}
     found = row_of({**document(), "formulas_exact": False, "assumed": assumed}, "here")
     assert (found.formulas, found.total_bytes, found.bytes["torch reads"]) == ({}, 12_000, 6)

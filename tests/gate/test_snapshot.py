@@ -1,4 +1,4 @@
-"""Verdicts of a snapshot on derivations that are made up, and the arguments it keeps."""
+"""Verdicts of a snapshot on derivations that are made up."""
 
 from __future__ import annotations
 

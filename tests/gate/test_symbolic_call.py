@@ -204,7 +204,7 @@ def test_a_name_that_no_formula_can_have(name: str) -> None:
 
 @pytest.mark.parametrize("folder", ["", "/somewhere"])
 def test_what_a_call_gives_to_the_derivation(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each argument reaches the function, from a file too; options reach the derivation."""
+    """Arguments reach the function, from a file too, and options the derivation."""
     given: list[Any] = []
 
     def derive(target: Any, params: Any, **options: Any) -> Any:

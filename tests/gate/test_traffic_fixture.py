@@ -1,4 +1,4 @@
-"""When the fixture passes, fails or writes, on derivations and verdicts that are made up."""
+"""When the fixture passes, fails or writes, on verdicts that are made up."""
 
 from __future__ import annotations
 

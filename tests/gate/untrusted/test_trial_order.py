@@ -1,4 +1,4 @@
-"""Which calls the trials make, and with what, in sessions that are made up: quick, and without a fake GPU."""
+"""Which calls the trials make, and with what, in sessions that are made up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def raises(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 class Target:
-    """A target that doubles its input, made of one kernel; `session` is given to each call."""
+    """A target that doubles its input, in one kernel."""
 
     def __init__(self, run: Run = doubles, shape: int = 4, **more: Any) -> None:
         given = {"unread": None, "changed": (), "stated": None, "tolerance": None, "in_modes": {}, "replaced": {}, "types": ()}
