@@ -42,7 +42,10 @@ START = """import os
 if os.environ.get("MUTANT_UNDER_TEST") == "stats" and not os.path.exists("pyproject.toml"):
     os.environ["MUTMUT_DEPENDENCY_DEPTH"] = "0"
 """
-"""What each Python does first: one that a test starts elsewhere finds no configuration of mutmut, and notes no calls."""
+"""What each Python does first.
+
+One that a test starts in another folder finds no configuration of mutmut, and notes no calls.
+"""
 CAST = re.compile(r"\bcast\((None|\"[^\"]*\"), ")
 
 

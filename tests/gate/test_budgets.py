@@ -106,3 +106,13 @@ def test_a_budget_that_does_not_exist_is_refused() -> None:
 def test_a_formula_without_a_value_says_so() -> None:
     (found,) = judge(replace(ADD, point={}), {"max_bytes": 100})
     assert (found.verdict, found.reason) == (Verdict.INCOMPARABLE, "a formula has no value at the given sizes")
+
+
+def test_sizes_below_the_given_ones_do_not_count() -> None:
+    """The limit holds at n = 1000, and is n - 1 below it."""
+    halves = replace(ADD, formulas={**ADD.formulas, "reads": read_formula("n//2 + (n + 1)//2", NAMES)})
+    (found,) = judge(halves, {"max_reads": "n - 1 + min(1, n//1000)"})
+    reason = "1,000 B, the limit is 1,000 B at n=1000; not proven at larger sizes"
+    assert (found.verdict, found.reason) == (Verdict.UNSURE, reason)
+    (none,) = judge(replace(ADD, formulas=dict.fromkeys(ADD.formulas)), {"max_bytes": 1})
+    assert (none.verdict, none.reason) == (Verdict.INCOMPARABLE, "the bytes are not known")

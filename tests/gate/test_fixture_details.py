@@ -59,6 +59,7 @@ def test_the_outcome_of_a_call() -> None:
 def test_sizes_of_tensors() -> None:
     fixture = traffic()
     assert fixture.tensor("n", 64, dtype="torch.float16").dtype == "float16"
+    assert (fixture.tensor("n").dtype, fixture.tensor("n").strides) == ("float32", None)
     for size in (0, -1, 1.5, True, None):
         with pytest.raises(UsageError) as raised:
             fixture.tensor("n", size)  # type: ignore[arg-type]
@@ -121,6 +122,7 @@ def test_a_budget_that_is_exceeded_says_which_and_why() -> None:
         "  A budget is not raised by --traffic=accept; change it in the test.",
     ]
     assert (gated.outcome.verdict, gated.outcome.reason) == ("WORSE", "max_bytes: 9 B")
+    assert gated.outcome.message == str(error.value)
 
 
 def test_points_without_a_value_are_left_out_of_a_snapshot() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from importlib.machinery import PathFinder
 
+import pytest
+
 import ioaware.derivation.derive  # beside whatever other tests import, in this session of pytest
 from ioaware.gate.plain_imports import import_plainly
 
@@ -28,3 +30,11 @@ def test_one_finder_finds_the_modules_of_the_package() -> None:
     assert plain is not None
     assert (found.origin, type(found.loader)) == (plain.origin, type(plain.loader))
     assert [finder.find_spec(name) for name in ("pytest", "ioaware_other", "ioaware")] == [None, None, None]
+
+
+def test_the_finder_comes_before_that_of_pytest(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [one for one in sys.meta_path if type(one).__module__ != "ioaware.gate.plain_imports"]
+    monkeypatch.setattr(sys, "meta_path", list(others))
+    import_plainly()
+    assert type(sys.meta_path[0]).__module__ == "ioaware.gate.plain_imports"
+    assert sys.meta_path[1:] == others

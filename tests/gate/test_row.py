@@ -102,3 +102,23 @@ def test_duplicate_keys_are_refused(tmp_path: Path) -> None:
     file.write_text(json.dumps(document())[:-1] + ', "exact": true}')
     with pytest.raises(IoawareError, match="stands twice"):
         read_row(file)
+
+
+def test_entries_that_may_be_left_out() -> None:
+    bare = document()
+    del bare["params"], bare["compulsory"]
+    found = row_of(bare, "here")
+    assert (found.params, found.sizes, found.compulsory, found.conditions, found.notes) == ({}, {}, None, (), ())
+    assert found.formulas == {"reads": "8*n", "writes": "4*n", "torch reads": "0", "torch writes": "0"}
+    assert (found.bytes["torch reads"], found.bytes["torch writes"]) == (0, 0)
+
+
+def test_formulas_that_hold_for_their_data_alone_are_left_out() -> None:
+    """Formulas say nothing at other sizes: two kernels are compared by bytes."""
+    assumed = {"read_bytes": 6, "write_bytes": 5, "read_formula": "6*n", "write_formula": "5*n"}
+    found = row_of({**document(), "formulas_exact": False, "assumed": assumed}, "here")
+    assert (found.formulas, found.total_bytes, found.bytes["torch reads"]) == ({}, 12_000, 6)
+    whole = row_of({**document(), "assumed": assumed}, "here")
+    assert (whole.formulas["torch reads"], whole.formulas["torch writes"], whole.bytes["torch writes"]) == ("6*n", "5*n", 5)
+    with pytest.raises(IoawareError, match="neither true nor false"):
+        row_of({**document(), "formulas_exact": 1}, "here")

@@ -6,11 +6,13 @@ Sizes are checked, and warnings stay inside.
 from __future__ import annotations
 
 import importlib
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ioaware.compilation.triton_ir import find_gpu
 from ioaware.errors import UsageError
 from ioaware.gate.derived_snapshot import recorded
 from ioaware.gate.symbolic_call import (
@@ -198,3 +200,29 @@ def test_a_name_that_no_formula_can_have(name: str) -> None:
     with pytest.raises(UsageError) as raised:
         Sizes().add([name], {})
     assert (raised.value.what, raised.value.remedy) == (f"{name!r} cannot name a size in a formula", EXAMPLE)
+
+
+@pytest.mark.parametrize("folder", ["", "/somewhere"])
+def test_what_a_call_gives_to_the_derivation(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arguments reach the function, from a file too, and options the derivation."""
+    given: list[Any] = []
+
+    def derive(target: Any, params: Any, **options: Any) -> Any:
+        assert warnings.filters[0][0] == "ignore"
+        target.call(device="cpu", rows=3)()
+        return target.name, dict(params), options
+
+    monkeypatch.setattr("ioaware.derivation.derive.derive", derive)
+    monkeypatch.setattr("ioaware.targets.loading.folder_of_function", lambda function: folder)
+
+    def function(x: Any, rows: int, *, scale: float) -> None:
+        given.append((tuple(x.shape), rows, scale))
+
+    arguments = (SymbolicTensor(("rows", 4), "float32"), SymbolicSize("rows"))
+    found: Any = derive_call(
+        function, arguments, {"scale": 0.5}, {"rows": 64, "other": 1}, gpu="cuda:80", machine_code=True, autotune={"BLOCK": 8}
+    )
+    name, params, options = found
+    assert given == [((3, 4), 3, 0.5)]
+    assert (name, params) == (f"{__name__}:{function.__qualname__}", {"rows": 64})
+    assert options == {"gpu": find_gpu("cuda:80"), "machine_code": True, "autotune": {"BLOCK": 8}}

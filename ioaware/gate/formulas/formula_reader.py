@@ -99,7 +99,7 @@ class _Reader:
             match = TOKEN.match(self._text, at)
             if match is None:
                 raise self._refusal(f"{self._text[at:].lstrip()[:1]!r} is not part of a formula")
-            tokens.append(match[match.lastgroup or 0])
+            tokens.append(match[0].lstrip())
             at = match.end()
         return tokens
 
@@ -264,7 +264,7 @@ class _Reader:
         count = len(parts)
         if count != {"ceil": 1, "floor": 1, "cdiv": 2}.get(name, max(count, 2)) or (name == "cdiv" and parts[-1] == 0):
             raise self._refusal(f"{name} takes other arguments")
-        return _Term(CALLS[name](parts))
+        return _Term(_called(name, parts))
 
     def _series(self) -> _Term:
         """Read `body for i in range(low, end) ...)`.
@@ -276,7 +276,7 @@ class _Reader:
 
         from ioaware.analysis.formulas.functions import Series, index
 
-        body_at, outer = self._at, dict(self._names)
+        outer = dict(self._names)
         indices = self._indices_ahead()
         self._names |= {name: index(name) for name in indices}
         body = self._sum().expr
@@ -292,7 +292,7 @@ class _Reader:
             limits.append((symbol, low, end - 1))
         self._expect(")")
         self._names = outer
-        if not limits or self._at <= body_at:
+        if not limits:
             raise self._refusal("a sum names its range: sum(i for i in range(n))")
         found = outermost_first(limits)
         if found is None:
@@ -333,32 +333,19 @@ def _bracket(left: Any, sign: str, right: Any) -> Any:
     return {">=": above, "<=": below, "==": above * below}[sign]
 
 
-def _extreme(kind: str) -> Callable[[list[Any]], Any]:
-    def made(parts: list[Any]) -> Any:
-        import sympy
-
-        return getattr(sympy, kind)(*parts, evaluate=False)  # sympy compares all pairs otherwise
-
-    return made
+EXTREMES: Mapping[str, str] = {"min": "Min", "max": "Max"}
+ROUNDINGS: Mapping[str, str] = {"ceil": "ceiling", "floor": "floor", "cdiv": "ceiling"}
+CALLS = frozenset({*EXTREMES, *ROUNDINGS, "sum"})
 
 
-def _rounded(kind: str) -> Callable[[list[Any]], Any]:
-    def made(parts: list[Any]) -> Any:
-        import sympy
+def _called(name: str, parts: list[Any]) -> Any:
+    import sympy
 
-        return getattr(sympy, kind)(parts[0] if len(parts) == 1 else parts[0] / parts[1])
+    if name in EXTREMES:
+        return getattr(sympy, EXTREMES[name])(*parts, evaluate=False)  # sympy compares all pairs otherwise
+    return getattr(sympy, ROUNDINGS[name])(parts[0] if len(parts) == 1 else parts[0] / parts[1])
 
-    return made
 
-
-CALLS: Mapping[str, Callable[[list[Any]], Any]] = {
-    "min": _extreme("Min"),
-    "max": _extreme("Max"),
-    "ceil": _rounded("ceiling"),
-    "floor": _rounded("floor"),
-    "cdiv": _rounded("ceiling"),
-    "sum": lambda parts: parts,
-}
 _RELATIONS: Mapping[str, Callable[[Any], Any]] = {
     ">=": lambda kinds: kinds.Ge,
     "<=": lambda kinds: kinds.Le,

@@ -135,10 +135,11 @@ class OperatorReads(OperatorMode):
         self._work = work
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
-        operands = tensors_read(func, args, kwargs or {})
-        outcome = func(*args, **(kwargs or {}))
+        named = kwargs or {}
+        operands = tensors_read(func, args, named)
+        outcome = func(*args, **named)
         self._coverage.made_from(operands, strided_tensors(outcome))
-        if operator_traffic(func, args, kwargs or {}, outcome) is not None:
+        if operator_traffic(func, args, named, outcome) is not None:
             self._coverage.whole(operands)
             self._coverage.computed += [(str(func), tensor) for tensor in strided_tensors(outcome)]
             self._work()

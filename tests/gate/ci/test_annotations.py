@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ioaware.gate.ci.annotations import MOST_OF_A_STEP, command, error_annotations
+from ioaware.gate.ci.annotations import LONGEST_LINE, MOST_OF_A_STEP, command, error_annotations
 from ioaware.gate.ci.outcome import Outcome
 from tests.support.hostile_texts import PAYLOADS
 
@@ -46,3 +46,7 @@ def test_no_more_than_github_shows() -> None:
 def test_what_passes_is_not_annotated() -> None:
     fine = [Outcome("t", verdict="SAME"), Outcome("t", verdict="SKIPPED"), Outcome("t", verdict="WRITTEN")]
     assert list(error_annotations(fine, Path("/repo"))) == []
+
+
+def test_a_long_title_is_cut() -> None:
+    assert command("error", "x", title="t" * 3 * LONGEST_LINE).startswith(f"::error title={'t' * LONGEST_LINE}…")

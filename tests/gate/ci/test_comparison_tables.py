@@ -15,7 +15,11 @@ import pytest
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
 from ioaware.gate.budgets import Judgement
-from ioaware.gate.ci.comparison_tables import summarise_budgets
+from ioaware.gate.ci import comparison_tables
+from ioaware.gate.ci.comparison_tables import summarise_budgets, summarise_runs, summarise_versions
+from ioaware.gate.differences import differences
+from ioaware.gate.measured.comparison import compare_runs
+from ioaware.gate.row import row_of
 from ioaware.gate.verdict import Verdict
 from ioaware.result_file import write_jsonl
 from tests.support.gate_rows import document
@@ -39,6 +43,7 @@ def test_measured_runs(tmp_path: Path, summary: Path) -> None:
     assert run(["compare", str(tmp_path / "old.jsonl"), str(tmp_path / "new.jsonl")], Settings()) == 1
     found = lines(summary)
     assert found[0] == "## Measured points: WORSE, 1 of 5 failing"
+    assert found[2] == "| bytes are | time is | target | point | why of bytes | why of time |"
     assert [line.split(" | ")[0] for line in found if line.startswith(("| WORSE", "| SAME"))] == ["| WORSE", *["| SAME"] * 4]
     assert "1,000,000 -> 1,050,000" in found[4]
 
@@ -50,6 +55,7 @@ def test_two_versions_into_a_named_file(tmp_path: Path, summary: Path) -> None:
     assert run(["diff", str(tmp_path / "old.json"), str(tmp_path / "new.json"), "--summary", str(named)], Settings()) == 1
     found = lines(named)
     assert found[0] == "## Two versions: WORSE, 1 of 1 failing"
+    assert found[4] == "| verdict | target | what | old | new | why |"
     assert any(line.startswith("| WORSE | add.py:add | reads | 8,000 | 16,000 |") for line in found[4:8])
     assert not summary.exists()
 
@@ -75,8 +81,22 @@ def test_budgets_the_worst_first(tmp_path: Path, summary: Path) -> None:
     ]
     summarise_budgets("add.py:add", "n=2", found, None)
     assert lines(summary)[0] == "## Budgets of add.py:add: 2 of 3 failing"
+    assert lines(summary)[2] == "| verdict | target | point | budget | why |"
     assert lines(summary)[4] == "| WORSE | add.py:add | n=2 | max_bytes | 9 B | 1 too many |"
     assert [line.split(" | ")[3] for line in lines(summary)[4:7]] == ["max_bytes", "max_spills", "max_reads"]
     assert "9 B &#124; 1" in summary.read_text()
     summarise_budgets("add.py:add", "n=2", found[:1], tmp_path / "named.md")
     assert lines(tmp_path / "named.md")[0] == "## Budgets of add.py:add: 0 of 1 failing"
+
+
+def test_the_failing_rows_are_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A summary that does not hold all rows says how many of those left out fail."""
+    blocking: list[int] = []
+    monkeypatch.setattr(comparison_tables, "write_summary", lambda path, title, rest, table: blocking.append(table.blocking))
+    more = {"ir_hash": "ba9876543210", "local_bytes": 8, "registers": 40}
+    old, new = (row_of(made, "row") for made in (document(), document("16*n", 16_000, **more)))
+    summarise_versions(differences([old], [new]), tmp_path / "a.md")
+    summarise_versions(differences([old], [old]), tmp_path / "a.md")
+    summarise_budgets("k", "n=1", [Judgement("max_reads", Verdict.WORSE, "")] * 2, tmp_path / "a.md")
+    summarise_runs(compare_runs([point(1)], [point(1, read_bytes=2_000_000)]), tmp_path / "a.md")
+    assert blocking == [3, 0, 2, 1]  # reads, their sectors and spills; registers are shown only

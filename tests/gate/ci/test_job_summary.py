@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ioaware.errors import WriteError
-from ioaware.gate.ci.job_summary import MOST_BYTES, Table, escaped, job_summary_file, summary, write_summary
+from ioaware.gate.ci.job_summary import CELL, MOST_BYTES, Table, escaped, job_summary_file, summary, write_summary
 from ioaware.gate.ci.outcome import Outcome, worst_first
 from ioaware.gate.ci.session_report import SessionReport
 from tests.support.hostile_texts import PAYLOADS
@@ -99,3 +99,7 @@ def test_the_title_never_hides_a_failure(tmp_path: Path, verdict: str, code: int
     report.add(type("Report", (), {"nodeid": "t", "traffic_outcomes": [Outcome("t", verdict=verdict).to_dict()]}))
     report.write(code, [], always=False)
     assert title in html.unescape((tmp_path / "summary.md").read_text())
+
+
+def test_a_long_cell_is_cut() -> None:
+    assert escaped("a" * 3 * CELL).startswith("a" * CELL + "…")

@@ -99,6 +99,9 @@ def test_the_number_of_terms_is_bounded() -> None:
     many = " + ".join(["n"] * 64)
     assert refusal("*".join([f"(-({many}))"] * 8)) == TOO_LARGE
     assert refusal("*".join([f"(({many}))"] * 8)) == TOO_LARGE
+    assert refusal(f"({many})*({many})") == TOO_LARGE  # 64*64 terms
+    assert 63 * 63 <= MAX_TERMS < 64 * 64
+    read(f"({many[4:]})*({many[4:]})")
 
 
 def test_the_length_of_a_formula_and_its_numbers_are_bounded() -> None:
@@ -117,6 +120,7 @@ def test_how_expressions_are_built() -> None:
     assert (read("floor(n/2)"), read("ceil(n/2)"), read("cdiv(n, 2)")) == (sympy.floor(n / 2), *[sympy.ceiling(n / 2)] * 2)
     assert (read("ceil(n)"), read("floor(n)")) == (n, n)  # of integers
     assert read("(1 if n >= m else 2)").args[0].args[1] == sympy.Ge(n, m)
+    assert read("(1 if n >= 0 else 2)").args[0].args[1] == sympy.Ge(n, 0, evaluate=False)  # as it is written
     assert read("(1 if n >= m and n < 3 else 2)").args[0].args[1] == sympy.And(n >= m, n < 3)
     assert read("(1 if n > m else unknown)").args == sympy.Piecewise((1, sympy.Gt(n, m, evaluate=False)), evaluate=False).args
     assert [read_conditions(f"n {sign} m", NAMES) for sign in SIGNS] == [[(n, sign, m)] for sign in SIGNS]

@@ -99,3 +99,16 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text("import triton\ndef (")
     with pytest.raises(DataError, match="cannot be read as Python"):
         find_kernels(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("decorator", "found"),
+    [
+        ("triton.jit", True), ("gluon.jit(debug=True)", True), ("tl.jit", True), ("ttgl.jit", True), ("gl.jit", True),
+        ("triton.language.jit", True), ("torch.jit", False), ("tl.other", False), ("triton.heuristics({})", False),
+        ("jit", False),
+    ],
+)  # fmt: skip
+def test_decorators_that_make_a_kernel(decorator: str, found: bool, tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(f"import triton\n\n@{decorator}\ndef kernel(x):\n    pass\n")
+    assert find_kernels(tmp_path) == ({"k.py:kernel"} if found else set())

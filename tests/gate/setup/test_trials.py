@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ioaware.errors import UsageError
-from ioaware.gate.setup import call_trial
+from ioaware.gate.setup import call_trial, import_trial
 
 
 class Trials:
@@ -169,3 +169,12 @@ def test_the_answer_is_the_last_line(monkeypatch: pytest.MonkeyPatch, capfd: pyt
     assert call_trial.main([json.dumps(question)]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert lines == ["", '{"guess": 3}', "noise without an end", '{"given": ["a.py:f", "/r", "cuda:90", "[]"]}']
+
+
+def test_an_import_by_its_names() -> None:
+    assert import_trial.main(["json", "loads"]) == 0
+    assert import_trial.main(["--by-name", "json:loads"]) == 0
+    with pytest.raises(ImportError, match=r"^cannot import name 'nothing' from 'json' \(.*json/__init__\.py\)$"):
+        import_trial.main(["json", "nothing"])
+    with pytest.raises(ImportError):
+        import_trial.main(["no_such_module_of_tests", "f"])

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from ioaware.compilation.triton_ir import find_gpu
 from ioaware.derivation.derived import Derived
 from ioaware.errors import UsageError
 from ioaware.gate.untrusted import examine as module
 from ioaware.gate.untrusted.examine import Untrusted, examine
-from ioaware.gate.untrusted.finding import Outcome
+from ioaware.gate.untrusted.finding import Finding, Outcome
 from ioaware.gate.untrusted.host_events import HostEvents
+from ioaware.gate.untrusted.kernel_evidence import Evidence
 from ioaware.gate.untrusted.trial_session import Call
 from ioaware.gate.untrusted.trials import Reference, Trials
 from ioaware.result import Launch
@@ -87,3 +90,45 @@ def test_a_named_target_has_all_its_parameters(tmp_path: Path) -> None:
         Untrusted.named(spec, {"x": "f32[n=8]"}, {"n": "5"}, also={"n": "5"}, typed=True)
     assert raised.value.what == "the second sizes are those of the first trials"
     assert raised.value.remedy == "Give others, for example --also n=1300."
+
+
+def test_second_trials_are_judged_at_their_own_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was derived and measured at the first sizes says nothing of them."""
+    seen: list[Evidence] = []
+    monkeypatch.setattr(module, "run_trials", lambda load, params, **_: replace(SOUND, names=tuple(params)))
+    monkeypatch.setattr(module, "_derived", lambda target: (Derived("derive", "f", launches=(Launch("k"),)), "data decide"))
+    monkeypatch.setattr(
+        module, "findings", lambda evidence: seen.append(evidence) or iter([Finding("a", Outcome.SUSPECT, "w")])
+    )
+    target = Untrusted("f", lambda: None, {"n": 64, "m": 1}, {"n": 4, "m": 1}, also_params={"n": 9, "m": 2})  # type: ignore[arg-type, return-value]
+    found = examine(target, output_checked_elsewhere=True)
+    first, second = seen
+    assert (first.params, first.trial_params, first.not_derived) == ({"n": 64, "m": 1}, {"n": 4, "m": 1}, "data decide")
+    assert second.params == second.trial_params == {"n": 9, "m": 2}
+    assert (second.derived, second.not_derived, second.measured) == (None, "", None)
+    assert (second.target, second.output_checked_elsewhere) == ("f", True)
+    assert [one.where for one in found.findings] == ["", "at n=9, m=2"]
+
+
+def test_the_derivation_is_of_the_gpu_and_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+
+    def derive(loaded: Any, params: Any, **options: Any) -> Any:
+        calls.append((loaded.name, params, options))
+        if params == {"n": 9}:
+            raise UsageError("it cannot run", "Leave it.")
+        return "derived"
+
+    monkeypatch.setattr("ioaware.derivation.derive.derive", derive)
+
+    def load(name: str) -> Any:
+        return lambda: SimpleNamespace(name=name, resolve=lambda given: {**given})
+
+    target = Untrusted("f", load("run"), {"n": 4}, {"n": 4}, config={"BLOCK": 32}, gpu="cuda:80")
+    of: Any = vars(module)["_derived"]
+    assert of(target) == ("derived", "")
+    ((name, params, options),) = calls
+    assert (name, params, options) == ("run", {"n": 4}, {"gpu": find_gpu("cuda:80"), "autotune": {"BLOCK": 32}})
+    assert of(replace(target, load_to_derive=load("derive"))) == ("derived", "")
+    assert calls[-1][0] == "derive"
+    assert of(replace(target, params={"n": 9})) == (None, "it cannot run")

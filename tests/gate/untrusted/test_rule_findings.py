@@ -376,3 +376,28 @@ def test_records_that_are_not_of_the_target(tmp_path: Path) -> None:
     assert measured_evidence("H200", {}, target="f", time_us=2.0) == Measured(H200, 2000.0)
     found = measured_evidence("H200", {"n": 1}, target="g", record=path)
     assert found == Measured(H200, None, cold=True, record=Result("measure", "g", {"n": 1}))
+
+
+def test_outputs_that_compute_later_or_are_kept() -> None:
+    lazy = replace(FIRST, subclasses=("Lazy", "Lazy"))
+    what = "an output is a subclass of a tensor, whose methods may compute after the call"
+    assert only(output_rules.deferred_output, trials(repeated=(lazy, OTHER, FIRST))) == (SUSPECT, what, "Lazy", {})
+    kept = "it is kept"
+    again = "a later call gives the output of an earlier one though its kernels write nothing: " + kept
+    assert only(output_rules.recalled_result, trials(recalled=(FIRST,))) == (REFUSED, again, "output 0", {})
+    idle = "on inputs that nothing touched a second call does not compute the output again: " + kept
+    for untouched in (OTHER, replace(FIRST, launches=())):
+        assert only(output_rules.recalled_result, trials(untouched=untouched)) == (REFUSED, idle, "output 0", {})
+    assert list(output_rules.recalled_result(trials(untouched=FIRST, recalled=(OTHER,)))) == []
+    unwritten = "the kernels of a later call write nothing that this output is made of: " + kept
+    later = trials(repeated=(FIRST, replace(OTHER, kept=frozenset({0})), FIRST))
+    assert only(output_rules.recalled_result, later) == (REFUSED, unwritten, "output 0", {})
+    always = replace(FIRST, kept=frozenset({0}))
+    assert list(output_rules.recalled_result(trials(repeated=(always, always, always)))) == []
+
+
+def test_code_that_looks_at_its_callers() -> None:
+    looks = trials(events=[HostEvents(looks=["sys._getframe", "sys._getframe"]), HostEvents(looks=["gc.get_objects"])])
+    what = "the host code looks at its callers or at all objects: an evaluator holds the expected output there"
+    found = {"calls": ["sys._getframe", "gc.get_objects"]}
+    assert only(host_rules.callers_examined, looks) == (SUSPECT, what, "sys._getframe", found)

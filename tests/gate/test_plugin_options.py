@@ -1,0 +1,70 @@
+"""Options of the pytest plugin, and the tests that it selects."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ioaware.gate.pytest_plugin import pytest_addoption, pytest_collection_modifyitems
+
+HELP = {
+    "--traffic": "write missing, or all changed, traffic snapshots",
+    "--traffic-cross-toolchain": "let a snapshot of another Triton or GPU pass, where its formulas are proven equal",
+    "--traffic-complete": "fail unless every test that traffic-ledger.toml names has run and passed",
+    "--traffic-only": "run only the tests that use the fixture `traffic`",
+    "--traffic-summary": "append a Markdown summary; in a job of GitHub its own file is used",
+    "--traffic-results": "write the run as JSON, for `ioaware history`",
+}
+
+
+def test_options_are_off_and_say_what_they_do() -> None:
+    options: dict[str, dict[str, Any]] = {}
+    groups: list[tuple[str, str]] = []
+
+    def getgroup(*given: str) -> Any:
+        groups.append((given[0], given[1]))
+        return SimpleNamespace(addoption=lambda name, **more: options.update({name: more}))
+
+    parser: Any = SimpleNamespace(getgroup=getgroup)
+    pytest_addoption(parser)
+    assert groups == [("traffic", "memory traffic of Triton kernels (ioaware)")]
+    assert {name: one["help"] for name, one in options.items()} == HELP
+    assert options["--traffic"]["choices"] == ("create", "accept")
+    assert all(one.get("default") is None for one in options.values())
+    flags = {name for name, one in options.items() if one.get("action") == "store_true"}
+    assert flags == {"--traffic-cross-toolchain", "--traffic-complete", "--traffic-only"}
+    assert {name for name, one in options.items() if one.get("metavar") == "FILE"} == {"--traffic-summary", "--traffic-results"}
+
+
+class Item(SimpleNamespace):
+    """A test with its fixtures and the budgets of its marker."""
+
+    def iter_markers(self, name: str) -> list[Any]:
+        assert name == "traffic"
+        return [SimpleNamespace(kwargs=one) for one in self.markers]
+
+
+def item(*fixtures: str, **budgets: Any) -> Any:
+    return Item(nodeid="t.py::test", fixturenames=fixtures, markers=[budgets] if budgets else [])
+
+
+@pytest.mark.parametrize("only", [True, False])
+def test_gates_alone_are_kept_where_only_they_run(only: bool) -> None:
+    deselected: list[Any] = []
+    hook = SimpleNamespace(pytest_deselected=lambda items: deselected.extend(items))
+    config: Any = SimpleNamespace(hook=hook, getoption=lambda name: only and name == "--traffic-only")
+    gates, others = [item("traffic"), item("tmp_path", "traffic", max_bytes=3)], [item("tmp_path"), item(gpu="cuda:80")]
+    document: Any = Item(nodeid="README.md", markers=[])  # it has no fixtures
+    items = [gates[0], *others, document, gates[1]]
+    pytest_collection_modifyitems(config, items)
+    assert items == (gates if only else [gates[0], *others, document, gates[1]])
+    assert deselected == ([*others, document] if only else [])
+
+
+def test_budgets_without_the_fixture_are_refused() -> None:
+    config: Any = SimpleNamespace(getoption=lambda name: False)
+    said = "t.py::test has the marker traffic, and does not use the fixture `traffic`"
+    with pytest.raises(pytest.UsageError, match=said):
+        pytest_collection_modifyitems(config, [item("tmp_path", max_bytes=3)])
