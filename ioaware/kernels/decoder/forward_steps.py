@@ -72,7 +72,10 @@ def decoder_steps(
 def forward_steps(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, dropout_percent: int, seed: int, block_m: int, block_n: int
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]:
-    """Return O of `decoder_steps`, the LayerNorms (q, k, v), and A, which the backward pass reads."""
+    """Compute `decoder_steps`, and keep what the backward pass reads.
+
+    Returns O, the LayerNorms (q, k, v), and A.
+    """
     shape = check_attention("decoder_steps", q, k, v, scale=None, block_m=block_m, block_n=block_n)
     batch, heads, seq_len, kv_len = shape.batch, shape.heads, shape.seq_len, shape.kv_len
     normed = (

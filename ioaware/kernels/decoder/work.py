@@ -69,7 +69,10 @@ def _steps(
     block_n: int,
     **options: Any,
 ) -> Callable[[], Gradients]:
-    """Return the backward pass in steps, on the LayerNorms and the dropped weights of a forward pass in steps."""
+    """Return the work of the backward pass in steps.
+
+    LayerNorms and dropped weights come from a forward pass in steps.
+    """
     del notebook  # the only order of the steps
     _, normed, weights = forward_steps(q, k, v, block_m=block_m, block_n=block_n, **options)
     return lambda: decoder_backward_steps((q, k, v), normed, weights, do, block_m=block_m, block_n=block_n)
