@@ -203,5 +203,8 @@ def test_a_size_is_an_integer_in_its_range(value: object) -> None:
 
 @pytest.mark.parametrize("case", sorted(CASES))
 def test_flops_alone_are_those_of_the_prediction(case: str) -> None:
-    given = {"causal": True, "seq_len": 96} if any(param.name == "causal" for param in CASES[case].params) else {}
+    """Beyond the defaults: causal, and of two problems."""
+    beyond = {"causal": True, "batch": 2, "rows": 7}
+    given: dict[str, Any] = {param.name: beyond[param.name] for param in CASES[case].params if param.name in beyond}
+    assert given
     assert predicted_flops(case, given) == predict(case, **given).flops
