@@ -56,6 +56,14 @@ def predict(case: str, *, machine: Machine = DEFAULT_MACHINE, **params: ParamVal
     )
 
 
+def predicted_flops(case: str, params: Mapping[str, ParamValue]) -> int:
+    """Return the FLOPs of `predict` alone; raises as it does."""
+    found = find_case(case)
+    given = resolve(found.params, params, case)
+    counts = found.counts(bool(given.get("causal", False)))
+    return evaluate(counts.instances * counts.flops, found.values(given))
+
+
 def _traffic(step: Step, counts: Counts, values: Mapping[str, int], *, square: bool) -> Traffic:
     """Return a step's bytes over all instances of the problem, with their formulas."""
     reads, read_formula = _formula(step.reads, counts.instances, square)

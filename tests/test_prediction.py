@@ -21,7 +21,7 @@ from ioaware.analysis.formulas.printing import show
 from ioaware.cases import CASES
 from ioaware.errors import UsageError
 from ioaware.machine import find_machine
-from ioaware.prediction import predict
+from ioaware.prediction import predict, predicted_flops
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {"ceil": math.ceil, "floor": math.floor, "max": max, "min": min}
 OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
@@ -199,3 +199,12 @@ def test_a_size_is_an_integer_in_its_range(value: object) -> None:
     """From Python too, where True is an int."""
     with pytest.raises(UsageError, match=r"seq_len=.* cannot work"):
         predict("flash2", seq_len=value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("case", sorted(CASES))
+def test_flops_alone_are_those_of_the_prediction(case: str) -> None:
+    """Beyond the defaults: causal, and of two problems."""
+    beyond = {"causal": True, "batch": 2, "rows": 7}
+    given: dict[str, Any] = {param.name: beyond[param.name] for param in CASES[case].params if param.name in beyond}
+    assert given
+    assert predicted_flops(case, given) == predict(case, **given).flops

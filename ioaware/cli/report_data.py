@@ -20,6 +20,7 @@ from ioaware.sweep.store import Store
 from ioaware.sweep.study import Study, find_study
 
 if TYPE_CHECKING:
+    from ioaware.analysis.theory.claims.claim import Claim
     from ioaware.report.attention.attention_page import Contents
     from ioaware.report.figures.roofline import Roofs
     from ioaware.report.walk_figure import Fragment
@@ -45,8 +46,11 @@ class Measurements:
     missing: tuple[str, ...] = ()
 
 
-def gathered(out_dir: Path) -> Contents:
-    """Return everything that the report shows, each source behind a progress bar."""
+def gathered(out_dir: Path) -> tuple[Contents, Callable[[], list[Claim]]]:
+    """Return what the report shows, and the function that judges its claims.
+
+    Each source is behind a progress bar. No figure shows a claim, so figures are drawn beside the judging.
+    """
     from ioaware.cli.output import progress
     from ioaware.cli.progress import progress_bar
     from ioaware.environment import software_environment
@@ -75,13 +79,17 @@ def gathered(out_dir: Path) -> Contents:
     progress("predicting every curve")
     with progress_bar() as step:
         results = complete([*(found[point.key] for point in traced), *measured.results], step)
-    progress("judging the theorems")
-    claims = verify(measurements=[*measured.results, *recorded_systems()], known=found)
-    return Contents(
-        results, claims, records, recorded_race(), recorded_race(FLASH_4), recorded_headline(), recorded_training(),
+    contents = Contents(
+        results, [], records, recorded_race(), recorded_race(FLASH_4), recorded_headline(), recorded_training(),
         recorded_fusion(), walked, system_checks(systems, found), roofs(measured.results),
         live=measured.live, missing=measured.missing, environment=software_environment(),
     )  # fmt: skip
+
+    def judge() -> list[Claim]:
+        progress("judging the theorems")
+        return verify(measurements=[*measured.results, *recorded_systems()], known=found)
+
+    return contents, judge
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from ioaware.errors import IoawareError
-from ioaware.machine import DEFAULT_MACHINE, Machine
+from ioaware.machine import Machine
 from ioaware.machine.detect import preset_for
 from ioaware.machine.time_bound import TimeBound, time_bound
 from ioaware.result import Launch, ParamValue, Result, Traffic, total
@@ -137,9 +137,9 @@ def _flops(result: Result) -> int | None:
 
     if result.target not in CASES:
         return None
-    from ioaware.prediction import predict
+    from ioaware.prediction import predicted_flops
 
     try:
-        return predict(result.target, machine=DEFAULT_MACHINE, **result.params).flops
+        return predicted_flops(result.target, result.params)
     except IoawareError:
         return None

@@ -17,7 +17,7 @@ from ioaware.sweep.points import Point
 from ioaware.sweep.pool import Answer, make_job, make_record_answer, preloads, run_points, usable_cores
 
 ENTRY = "ioaware.sweep.batches:execute_batch"
-SIZE = 24
+SIZE = 32
 TIMEOUT_S = 600.0
 
 

@@ -135,19 +135,26 @@ def _document(
 
 def _attention(output: Path) -> Path:
     """Measure or read what the report on attention shows, and write it."""
+    from dataclasses import replace
     from datetime import UTC, datetime
 
     from ioaware._atomic_file import new_directory
     from ioaware.cli.report_data import gathered
-    from ioaware.report.attention.attention_page import attention_page
-    from ioaware.report.pages.document import write_document
     from ioaware.report.svg.rasterise import check_rasteriser
 
     check_rasteriser()
     with new_directory(output):
-        document = attention_page(gathered(output), datetime.now(UTC))
-        progress("drawing")
-        return write_document(document, output)
+        contents, judge = gathered(output)
+        from ioaware.cli.picture_processes import drawing
+        from ioaware.report.attention.attention_page import attention_figures, attention_page
+        from ioaware.report.comparable_points import Points
+        from ioaware.report.pages.document import write_document
+
+        figures = attention_figures(contents, Points(contents.results))
+        with drawing(figures) as png:
+            document = attention_page(replace(contents, claims=judge()), datetime.now(UTC), figures)
+            progress("drawing")
+            return write_document(document, output, png)
 
 
 command = report

@@ -66,9 +66,23 @@ def decoder_steps(
 
     Arguments and errors are those of `decoder`. Extra memory: S (float32) and A, N N_k elements each per head, and q, k, v.
     """
+    return forward_steps(q, k, v, dropout_percent=dropout_percent, seed=seed, block_m=block_m, block_n=block_n)[0]
+
+
+def forward_steps(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, dropout_percent: int, seed: int, block_m: int, block_n: int
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Compute `decoder_steps`, and keep what the backward pass reads.
+
+    Returns O, the LayerNorms (q, k, v), and A.
+    """
     shape = check_attention("decoder_steps", q, k, v, scale=None, block_m=block_m, block_n=block_n)
     batch, heads, seq_len, kv_len = shape.batch, shape.heads, shape.seq_len, shape.kv_len
-    normed = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v)]
+    normed = (
+        torch.empty(q.shape, dtype=q.dtype, device=q.device),
+        torch.empty(k.shape, dtype=k.dtype, device=k.device),
+        torch.empty(v.shape, dtype=v.dtype, device=v.device),
+    )
     s = torch.empty((batch, heads, seq_len, kv_len), dtype=torch.float32, device=q.device)
     a = torch.empty((batch, heads, seq_len, kv_len), dtype=q.dtype, device=q.device)
     o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
@@ -92,4 +106,4 @@ def decoder_steps(
         standard_output[(row_blocks, heads, batch)](
             a, normed[2], o, *normed[2].stride(), *o.stride(), seq_len, kv_len, HEAD_DIM=shape.head_dim, **tiles, **options
         )
-    return o
+    return o, normed, a

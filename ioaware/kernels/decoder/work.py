@@ -18,7 +18,7 @@ from ioaware.kernels.decoder.backward import decoder_backward
 from ioaware.kernels.decoder.backward_steps import decoder_backward_steps
 from ioaware.kernels.decoder.dropout import kept
 from ioaware.kernels.decoder.forward import decoder
-from ioaware.kernels.decoder.forward_steps import decoder_steps
+from ioaware.kernels.decoder.forward_steps import decoder_steps, forward_steps
 from ioaware.kernels.decoder.layer_norm import EPSILON
 
 Gradients = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -64,23 +64,17 @@ def _steps(
     v: torch.Tensor,
     do: torch.Tensor,
     *,
-    dropout_percent: int,
+    notebook: bool,
     block_m: int,
     block_n: int,
-    **_: Any,
+    **options: Any,
 ) -> Callable[[], Gradients]:
     """Return the work of the backward pass in steps.
 
-    LayerNorms and dropped weights come from a forward pass by torch.
+    LayerNorms and dropped weights come from a forward pass in steps.
     """
-    norms = (torch.nn.functional.layer_norm(x.float(), x.shape[-1:], eps=EPSILON.value) for x in (q, k, v))
-    normed = tuple(norm.to(q.dtype) for norm in norms)
-    seq_len, kv_len = q.shape[2], k.shape[2]
-    rows, cols = torch.arange(seq_len, device=q.device)[:, None], torch.arange(kv_len, device=q.device)[None, :]
-    seeds = SEED + torch.arange(q.shape[0] * q.shape[1], device=q.device).view(q.shape[0], q.shape[1], 1, 1)
-    s = normed[0].float() @ normed[1].float().transpose(2, 3) / math.sqrt(q.shape[3])
-    hidden = (cols > rows + (kv_len - seq_len)) | ~kept(seeds, rows, cols, kv_len, dropout_percent)
-    weights = torch.softmax(s.masked_fill(hidden, -math.inf), dim=3).nan_to_num().to(q.dtype)
+    del notebook  # the only order of the steps
+    _, normed, weights = forward_steps(q, k, v, block_m=block_m, block_n=block_n, **options)
     return lambda: decoder_backward_steps((q, k, v), normed, weights, do, block_m=block_m, block_n=block_n)
 
 

@@ -82,10 +82,13 @@ class Contents:
     environment: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def attention_page(contents: Contents, now: datetime) -> Document:
-    """Return the page."""
+def attention_page(contents: Contents, now: datetime, figures: Sequence[Shown] | None = None) -> Document:
+    """Return the page.
+
+    `figures` are those of `attention_figures`, where the caller has them.
+    """
     points = Points(contents.results)
-    figures = attention_figures(contents, points)
+    figures = attention_figures(contents, points) if figures is None else figures
     systems = system_rows.system_sections(
         contents.checks, [*contents.records.systems, *contents.records.own], contents.records.predictions
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,10 +46,21 @@ class Document:
     script: str = ""
 
 
-def write_document(document: Document, folder: Path) -> Path:
+def picture(figure: Figure | BarFigure) -> Drawing:
+    """Return a figure for a PNG: its title, its legend and its cells."""
+    cells = tiled([wide for wide, _ in _drawings(figure)], _columns(figure))
+    return tiled([heading(figure.title, _legend(figure), cells.width), cells])
+
+
+def figure_png(shown: Shown) -> bytes:
+    """Return the PNG of a figure."""
+    return png_of(picture(shown.figure))
+
+
+def write_document(document: Document, folder: Path, png: Callable[[Shown], bytes] = figure_png) -> Path:
     """Write the page and a PNG per figure into a folder, each replaced atomically.
 
-    Return the page's path.
+    Return the page's path. `png` gives the PNG of a figure.
 
     Raises `UsageError` without the library that draws PNGs, `WriteError` where the files cannot be written.
     """
@@ -57,7 +68,7 @@ def write_document(document: Document, folder: Path) -> Path:
     page = render(document)
     make_directory(folder)
     for shown in document.figures:
-        _write(folder / f"{shown.figure.name}.png", png_of(_picture(shown.figure)))
+        _write(folder / f"{shown.figure.name}.png", png(shown))
     _write(folder / PAGE, page.encode())
     return folder / PAGE
 
@@ -125,12 +136,6 @@ def _figure(shown: Shown, *, with_png: bool) -> dict[str, Any]:
 
 def _columns(figure: Figure | BarFigure) -> int:
     return 1 if isinstance(figure, BarFigure) else max(1, min(figure.columns, len(figure.cells), 3))
-
-
-def _picture(figure: Figure | BarFigure) -> Drawing:
-    """Return a figure for a PNG: its title, its legend and its cells."""
-    cells = tiled([wide for wide, _ in _drawings(figure)], _columns(figure))
-    return tiled([heading(figure.title, _legend(figure), cells.width), cells])
 
 
 def _legend(figure: Figure | BarFigure) -> list[Item]:

@@ -5,6 +5,8 @@ They have the light colours and the fonts that matplotlib ships.
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -54,6 +56,11 @@ def png_of(drawing: Drawing) -> bytes:
         font_files=[str(fonts / "DejaVuSans.ttf"), str(fonts / "DejaVuSans-Bold.ttf")],
         font_family="DejaVu Sans",
     )
+
+
+def png_lines(drawings: Sequence[tuple[str, int, int]]) -> str:
+    """Return the PNGs of drawings (SVG, width, height) in base64, a line each."""
+    return "\n".join(base64.b64encode(png_of(Drawing(*one))).decode() for one in drawings)
 
 
 def font_directory() -> Path:
