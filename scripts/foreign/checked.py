@@ -103,7 +103,7 @@ def _derived(spec: str, values: Mapping[str, Any], *, machine_code: bool) -> tup
 
 @contextmanager
 def _left_out(owner: Any, name: str) -> Generator[list[float]]:
-    """Give the CPU seconds of each call of a function, those inside another call left out."""
+    """Give the CPU seconds of each call of a function, but for calls inside one."""
     plain: Callable[..., Any] = getattr(owner, name)
     spent: list[float] = []
     inside = threading.local()

@@ -73,7 +73,7 @@ def dot_kernel(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr, kind: tl.constexpr):
 def test_float16_is_multiplied_in_the_type_in_which_it_adds_up(
     monkeypatch: pytest.MonkeyPatch, kind: tl.dtype, multiplied: type[np.floating[Any]]
 ) -> None:
-    """NumPy multiplies matrices of float16 fifty times more slowly than those of float32."""
+    """NumPy multiplies float16 fifty times more slowly than float32."""
     plain, seen = np.matmul, list[Any]()
 
     def matmul(lhs: Any, rhs: Any, **options: Any) -> Any:
