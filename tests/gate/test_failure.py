@@ -13,8 +13,9 @@ import pytest
 
 from ioaware.analysis.ir import Count
 from ioaware.gate import failure
+from ioaware.gate.budgets import Judgement as OverBudget
 from ioaware.gate.derived_snapshot import Recorded
-from ioaware.gate.failure import failure_text
+from ioaware.gate.failure import budget_text, failure_text
 from ioaware.gate.formulas.formula_names import symbols
 from ioaware.gate.formulas.formula_order import Comparison
 from ioaware.gate.formulas.formula_reader import read_formula
@@ -136,3 +137,53 @@ def test_facts_and_bytes_that_no_snapshot_can_hold(monkeypatch: pytest.MonkeyPat
     assert found[0] == "INCOMPARABLE: k:f: cannot be compared with the snapshot"
     assert found[-1] == "  no snapshot can hold these bytes: make the kernel exempt in traffic-ledger.toml, with the reason"
     assert not any("compulsory" in one for one in found)
+
+
+def test_growth_at_another_constant_is_explained_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines are those of the derivation at that size, and fit its difference."""
+    there = {"n": 100, "m": 6}
+    grown = Comparison(Verdict.GROWTH, "more there", (({"n": 100, "m": 4}, 600, 800),), (there, 600, 650))
+    found = Judgement(Verdict.GROWTH, "more there", {"reads": grown, "writes": SAME})
+    here, other = derived(params={"n": 100, "m": 4}), derived(target="there")
+    moving = {"k:f": [line(3, "2*n")], "there": [line(4, "2*n"), line(5, "50")]}
+    points: list[Any] = []
+
+    def derive_at(point: Any) -> Any:
+        points.append(point)
+        return other
+
+    monkeypatch.setattr(failure, "_moving", lambda one, kinds: moving[one.target] if kinds == ["reads"] else [])
+    text = failure_text(SNAPSHOT, NOW, found, here, "pytest t.py", derive_at).splitlines()
+    assert (points, shown(text)) == ([there], ["from        5"])
+
+
+def of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the report of lines have three lines: two that read, one that writes."""
+    parts = [line(3, "n"), line(4, "5*n", "n"), line(5, "4*n")]
+    for (_, one, accesses), kind in zip(parts, ("load", "load", "store"), strict=True):
+        one.accesses = [SimpleNamespace(kind=kind, bytes=access.bytes) for access in accesses]
+    section = SimpleNamespace(path="/none/k.py", lines=[one for _, one, _ in parts])
+    kernels = [SimpleNamespace(sections=[section])]
+    monkeypatch.setattr("ioaware.derivation.line_report.explain", lambda derived: kernels)
+    monkeypatch.setattr("ioaware.derivation.line_report.KINDS", {"load": "reads", "store": "writes"})
+    monkeypatch.setattr(failure, "recorded", lambda derived: NOW)
+
+
+def test_a_budget_shows_the_lines_that_move_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_lines(monkeypatch)
+
+    def text(*budgets: str, **more: Any) -> list[str]:
+        over = [OverBudget(name, Verdict.WORSE, f"{name} is too much") for name in budgets]
+        return budget_text(over, derived(**more)).splitlines()
+
+    floor = "  compulsory  800 B; requested 1,200 B is 1.5× this"
+    last = "  A budget is not raised by --traffic=accept; change it in the test."
+    reads = ["  largest     /none/k.py:4: load 4", "              reads 5*n, n bytes"]
+    third = ["              /none/k.py:3: load 3", "              reads n bytes"]
+    store = ["              /none/k.py:5: load 5", "              reads 4*n bytes"]
+    head = ["WORSE: k:f is not within max_reads", "  why         max_reads is too much"]
+    assert text("max_reads") == [*head, "  reads       8*n", *reads, *third, floor, last]
+    both = ["  reads       8*n", "  writes      4*n", *reads, *store, *third, floor, last]
+    assert text("max_bytes")[2:] == text("vs_compulsory")[2:] == both
+    assert text("max_spills") == ["WORSE: k:f is not within max_spills", "  why         max_spills is too much", last]
+    assert text("max_reads", exact=False) == [*head, last]

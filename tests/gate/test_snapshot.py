@@ -209,6 +209,7 @@ def test_another_toolchain_passes_only_where_allowed_and_equal() -> None:
     assert judged({}, now) == ("INCOMPARABLE", moved + equal)
     assert judged({}, now, cross_toolchain=True) == ("SAME", "reads: equal at every size")
     assert judged({"reads": "6*n"}, now, cross_toolchain=True) == ("INCOMPARABLE", moved)
+    assert list(judge({}, now, nowhere).comparisons) == ["reads", "writes"]  # which the message shows
 
 
 def test_a_missing_snapshot_says_what_else_is_wrong() -> None:
@@ -228,6 +229,7 @@ def test_what_needs_machine_code_and_other_configurations() -> None:
         False, True, True, False,
     ]  # fmt: skip
     formulas = {"reads": "n", "writes": "n"}
+    assert snapshot_of(**formulas, max_bytes=3, registers=4).budgets == {"max_bytes": 3}
     tuned: tuple[dict[str, Any], ...] = ({}, {"most_bytes": 1}, {"configurations": "2, 0123456789ab"})
     assert [snapshot_of(**formulas, **one).holds_configurations for one in tuned] == [False, True, True]
 

@@ -110,7 +110,7 @@ def test_inputs_that_are_changed_returned_or_not_read() -> None:
     changed = trials(repeated=(replace(FIRST, changed=("x", "y")), replace(FIRST, changed=("x",))), writable=frozenset({"y"}))
     what = "the input holds other values after the call; if that is meant, name it with --inplace"
     assert only(output_rules.changed_input, changed) == (REFUSED, what, "x", {})
-    aliased = trials(repeated=(FIRST, replace(FIRST, aliased=("y", "x"))), writable=frozenset({"y"}))
+    aliased = trials(repeated=(FIRST, FIRST, replace(FIRST, aliased=("y", "x"))), writable=frozenset({"y"}))
     assert only(output_rules.aliased_output, aliased) == (SUSPECT, "an output has the memory of this input", "x", {})
     half = replace(FIRST, unread=(torch.tensor([True, False, True, True]),))
     where, found = "x: 12 of 16 B", {"unread_bytes": {"x": 12}, "compulsory_bytes": 16}
