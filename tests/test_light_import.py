@@ -54,7 +54,7 @@ def test_a_verb_loads_only_its_own_libraries() -> None:
 
 def test_the_page_of_a_store_needs_no_torch() -> None:
     """It only draws what is stored."""
-    assert not heavy_modules_after("import ioaware.cli.store_report") & {"torch", "triton", "matplotlib"}
+    assert not heavy_modules_after("import ioaware.cli.reports.store_report") & {"torch", "triton", "matplotlib"}
 
 
 def test_the_version_is_printed_from_another_directory(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from ioaware.cli import main as cli
-from ioaware.cli import report_data
 from ioaware.cli.main import VERBS, run
 from ioaware.cli.options import Settings
+from ioaware.cli.reports import report_data
 from ioaware.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]

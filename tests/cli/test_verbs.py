@@ -14,9 +14,9 @@ import pytest
 
 from ioaware.analysis.theory.claims.claim import Claim
 from ioaware.cases import CASES
-from ioaware.cli import report_data
 from ioaware.cli.main import run
 from ioaware.cli.options import Settings
+from ioaware.cli.reports import report_data
 from ioaware.result import Check, Launch, Result, Timing, Traffic
 from ioaware.result_file import read_jsonl
 from ioaware.sweep import claim_evidence, verify

@@ -120,15 +120,15 @@ def _document(
     """Return the page of a target, of two versions, or of a store or study."""
     with_text = not how.pop("no_source")
     if compare is not None and target is not None:
-        from ioaware.cli.target_report import compared
+        from ioaware.cli.reports.target_report import compared
 
         return compared(compare, target, with_text=with_text, **how)
     if target is not None:
-        from ioaware.cli.target_report import findings_of
+        from ioaware.cli.reports.target_report import findings_of
         from ioaware.report.pages.target_page import target_page
 
         return target_page(findings_of(target, store=store, **how), with_text=with_text)
-    from ioaware.cli.store_report import document_of
+    from ioaware.cli.reports.store_report import document_of
 
     return document_of(store, study)
 
@@ -139,13 +139,13 @@ def _attention(output: Path) -> Path:
     from datetime import UTC, datetime
 
     from ioaware._atomic_file import new_directory
-    from ioaware.cli.report_data import gathered
+    from ioaware.cli.reports.report_data import gathered
     from ioaware.report.svg.rasterise import check_rasteriser
 
     check_rasteriser()
     with new_directory(output):
         contents, judge = gathered(output)
-        from ioaware.cli.picture_processes import drawing
+        from ioaware.cli.reports.picture_processes import drawing
         from ioaware.report.attention.attention_page import attention_figures, attention_page
         from ioaware.report.comparable_points import Points
         from ioaware.report.pages.document import write_document

@@ -24,9 +24,9 @@ import click
 import pytest
 
 from ioaware.cli.options import Settings
-from ioaware.cli.report_data import walks
-from ioaware.cli.store_report import document_of
-from ioaware.cli.target_report import compared, findings_of
+from ioaware.cli.reports.report_data import walks
+from ioaware.cli.reports.store_report import document_of
+from ioaware.cli.reports.target_report import compared, findings_of
 from ioaware.report.attention.attention_page import Contents, attention_page
 from ioaware.report.attention.recorded_bytes import shipped
 from ioaware.report.pages.document import Document, write_document

@@ -19,7 +19,7 @@ from sympy import Integer, Symbol
 from ioaware.analysis.formulas.functions import Holds
 from ioaware.analysis.ir import Access, Count, KernelTraffic
 from ioaware.cli.options import Settings
-from ioaware.cli.target_report import findings_of
+from ioaware.cli.reports.target_report import findings_of
 from ioaware.derivation.annotated_source import AnnotatedSource
 from ioaware.derivation.derived import Derived
 from ioaware.derivation.launch_formulas import Formulas

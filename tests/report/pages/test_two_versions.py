@@ -9,7 +9,7 @@ import click
 import pytest
 
 from ioaware.cli.options import Settings
-from ioaware.cli.target_report import compared, findings_of
+from ioaware.cli.reports.target_report import compared, findings_of
 from ioaware.report.pages.document import render
 from ioaware.report.pages.findings import Findings
 from ioaware.report.pages.two_versions import changed_lines, numbers, terms

@@ -62,7 +62,7 @@ def explain(target: str, given: dict[str, str], gpu: str, config: dict[str, str]
 
 
 def _write_html(target: str, given: dict[str, str], gpu: str, config: dict[str, str], output: Path) -> None:
-    from ioaware.cli.target_report import findings_of
+    from ioaware.cli.reports.target_report import findings_of
     from ioaware.report.pages.document import write_page
     from ioaware.report.pages.target_page import target_page
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ioaware.cli.store_report import document_of
+from ioaware.cli.reports.store_report import document_of
 from ioaware.errors import UsageError
 from ioaware.prediction import predict
 from ioaware.report.chart import Figure

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ioaware.cases import CASES
-from ioaware.cli.target_report import stored
+from ioaware.cli.reports.target_report import stored
 from ioaware.prediction import predict
 from ioaware.report.attention.recorded_bytes import shipped
 from ioaware.report.pages.document import Document

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from ioaware.cli import picture_processes
-from ioaware.cli.picture_processes import drawing
+from ioaware.cli.reports import picture_processes
+from ioaware.cli.reports.picture_processes import drawing
 from ioaware.report.pages.document import figure_png
 from ioaware.report.pages.figure_set import Shown
 from ioaware.report.svg.bars import Bar, BarFigure

@@ -1,0 +1,1 @@
+"""Reports of the command line: what they show, gathered and drawn."""
