@@ -10,9 +10,10 @@ import triton.language as tl
 from ioaware.derivation.derive import derive
 from ioaware.targets.target import load_target
 from ioaware.tracing.trace import trace
-from tests.support.targets import ragged_kernels, sparse_kernels
+from tests.support.targets import ragged_kernels, sparse_kernels, walked_lists
 
-TARGETS = {name: (module, count) for module in (sparse_kernels, ragged_kernels) for name, count in module.COUNTS.items()}
+MODULES = (sparse_kernels, ragged_kernels, walked_lists)
+TARGETS = {name: (module, count) for module in MODULES for name, count in module.COUNTS.items()}
 
 
 @triton.jit
