@@ -1,4 +1,4 @@
-"""Kernels that walk trees, tables and lists of integers, with their data and a count by loops.
+"""Kernels that walk trees, tables and lists, with a count by loops.
 
 `COUNTS` is as in `sparse_kernels`: elements of 4 bytes that are read, written and updated atomically.
 """
@@ -254,7 +254,7 @@ def count_heads() -> Elements:
 
 @triton.jit
 def words_kernel(widths, words, out, D: tl.constexpr):
-    """Unpack groups of numbers of 2, 4 or 8 bits: the width decides the words of a group."""
+    """Unpack groups of numbers, whose width of 2, 4 or 8 bits decides the words."""
     group, d = tl.program_id(0), tl.arange(0, D)
     width = tl.load(widths + group)
     per_word = 32 // width
@@ -273,7 +273,7 @@ def count_words() -> Elements:
 
 @triton.jit
 def levels_kernel(starts, members, x, out, LEVEL: tl.constexpr, D: tl.constexpr):
-    """Solve the rows of one level: persistent programs share a list whose ends the data give."""
+    """Add up the rows of one level, whose list persistent programs share."""
     d = tl.arange(0, D)
     for at in range(tl.load(starts + LEVEL) + tl.program_id(0), tl.load(starts + LEVEL + 1), tl.num_programs(0)):
         row = tl.load(members + at)
@@ -395,7 +395,7 @@ def count_two_levels() -> Elements:
 
 @triton.jit
 def votes_kernel(classes, weights, out, n, B: tl.constexpr):
-    """Add up the weights of a class, for which each program passes over the other classes."""
+    """Add up the weights of one class, and pass over the others."""
     at = tl.arange(0, B)
     chosen = tl.load(classes + at, mask=at < n, other=-1) == tl.program_id(0)
     weight = tl.load(weights + at, mask=chosen, other=0.0)
