@@ -49,8 +49,8 @@ class TensorParam:
         kind: Any = getattr(torch, self.dtype)
         sizes = [values[size] if isinstance(size, str) else size for size in self.sizes]
         if kind.is_floating_point:
-            drawn: Any = kind if kind.itemsize > 1 else torch.float32  # no normal numbers are drawn in 8 bits
-            return torch.randn(sizes, dtype=drawn, device=device).to(kind)
+            # float32 for every type, so that a wider reference has the same numbers
+            return torch.randn(sizes, dtype=torch.float32, device=device).to(kind)
         made: Any = torch.full(sizes, kind is torch.bool, dtype=kind, device=device)
         made.is_placeholder = True
         return made

@@ -42,9 +42,11 @@ class Repository:
         self.kernel, self.test = folder / "scale.py", folder / "gate_scale.py"
 
     def change(self, path: Path, old: str, new: str) -> None:
-        text = path.read_text()
+        text, before_ns = path.read_text(), path.stat().st_mtime_ns
         assert old in text
         path.write_text(text.replace(old, new))
+        later_ns = before_ns + 2 * 10**9  # Python takes bytecode of the same second and size for the file's
+        os.utime(path, ns=(later_ns, later_ns))
 
     def pytest(self, *arguments: str) -> Ran:
         """Run pytest in this process, which has torch and triton loaded."""
