@@ -17,6 +17,8 @@ from typing import Any
 
 from examine import SCALES, line, table_formula
 
+from ioaware._monkeypatch import Patches
+
 CHECK = "check: "
 CONFIRMED, WRONG, UNCHECKED = "agrees", "WRONG", "not checked"
 FORMULA, DATA, BOUND, RANDOM, REFUSED, CRASH = "formula", "own data", "no", "random data", "refused", "crash"
@@ -95,34 +97,38 @@ def _derived(spec: str, values: Mapping[str, Any], *, machine_code: bool) -> tup
     from ioaware.targets.target import load_target
 
     target = load_target(spec)
-    with _left_out(check, "check_launch") as checks, _left_out(_bootstrap, "_find_and_load") as imports:
+    with _left_out((check, "check_launch"), (_bootstrap, "_find_and_load")) as left_out:
         start = _cpu_seconds()
         found = derive(target, target.resolve(values), machine_code=machine_code, check=True)
-        return found, _cpu_seconds() - start - sum(checks) - sum(imports)
+        return found, _cpu_seconds() - start - sum(left_out)
 
 
 @contextmanager
-def _left_out(owner: Any, name: str) -> Generator[list[float]]:
-    """Give the CPU seconds of each call of a function, but for calls inside one."""
-    plain: Callable[..., Any] = getattr(owner, name)
+def _left_out(*functions: tuple[Any, str]) -> Generator[list[float]]:
+    """Give the CPU seconds of calls of some functions.
+
+    Calls inside such a call, as an import by a check, count once.
+    """
     spent: list[float] = []
     inside = threading.local()
 
-    def timed(*args: Any) -> Any:
-        if getattr(inside, "one", False):
-            return plain(*args)
-        inside.one, start = True, _cpu_seconds()
-        try:
-            return plain(*args)
-        finally:
-            inside.one = False
-            spent.append(_cpu_seconds() - start)
+    def timed(plain: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            if getattr(inside, "one", False):
+                return plain(*args)
+            inside.one, start = True, _cpu_seconds()
+            try:
+                return plain(*args)
+            finally:
+                inside.one = False
+                spent.append(_cpu_seconds() - start)
 
-    setattr(owner, name, timed)
-    try:
+        return call
+
+    with Patches() as patches:
+        for owner, name in functions:
+            patches.set(owner, name, timed(getattr(owner, name)))
         yield spent
-    finally:
-        setattr(owner, name, plain)
 
 
 def _cpu_seconds() -> float:
