@@ -6,8 +6,9 @@ FILE gets one JSON object.
 
 - `copies`: one warp copies rows to shared memory past the L1, 16 bytes a lane, eight lanes a row. Rows begin anywhere in a
   sector, and some lanes are masked.
-- `repeated`: recorded kernels of other libraries, several times, with so few counters that one pass counts them all. Their
-  checkouts are named by `FOREIGN_<NAME>`; a library without one is left out.
+- `repeated`: recorded kernels of other libraries, several times, with the counters of their records. ncu runs a kernel again
+  for each few of them: `passes` says how often. Checkouts are named by `FOREIGN_<NAME>`; without one a library is left out.
+- `alone`: the same kernels, each counter in a process of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -32,8 +33,8 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
 from ioaware.environment import gpu_environment, software_environment
-from ioaware.measurement.counters.kernel_attribution import REQUESTED_READS
-from ioaware.measurement.counters.l1_counters import COPY_DATA, HITS, READ_SECTORS, SPILL_HITS, SPILL_READS
+from ioaware.measurement.counters.kernel_attribution import METRICS, REQUESTED_READS, REQUESTED_WRITES
+from ioaware.measurement.counters.l1_counters import COPY_DATA, HITS, L1_COUNTERS, READ_SECTORS, SPILL_HITS, WRITE_SECTORS
 from ioaware.measurement.counters.ncu import command, find_ncu
 from ioaware.measurement.nvml import load_nvml, open_gpu
 from ioaware.measurement.subprocesses import run_process
@@ -43,22 +44,28 @@ sys.path.insert(0, str(Path(__file__).parent / "foreign"))
 from measure import first_configurations
 
 RANGE = re.compile(r":ioaware:(\d+):")
-METRICS = {
-    "copies": (READ_SECTORS, HITS, COPY_DATA, REQUESTED_READS),
-    "repeated": (READ_SECTORS, HITS, SPILL_READS, SPILL_HITS, REQUESTED_READS),
+PASSES = "profiler__replayer_passes"
+"""How often ncu ran the kernel to count it, of itself in each table."""
+COUNTERS: Mapping[str, Sequence[Sequence[str]]] = {
+    "copies": [(READ_SECTORS, HITS, COPY_DATA, REQUESTED_READS)],
+    "repeated": [tuple(metric.name for metric in (*METRICS, *L1_COUNTERS))],
+    "alone": [(HITS,), (REQUESTED_READS,), (SPILL_HITS,), (WRITE_SECTORS,), (REQUESTED_WRITES,)],
 }
+"""Of each probe the counters of one process after the other."""
 PROGRAMS = 64
 REGION_BYTES = 1 << 16
 """Bytes from what one program copies to what the next one does."""
 LANE_BYTES, ROW_BYTES, ROWS, ROW_STRIDE = 16, 128, 4, 2000
-TIMES = 5
+TIMES = 10
 REPEATED: Sequence[tuple[str, dict[str, Any]]] = (
     ("flag_attention.py:flash", {"seq_len": 3000, "heads": 12}),
     ("flag_attention.py:flash", {"seq_len": 8192, "heads": 16}),
     ("mamba.py:chunk_cumsum", {"batch": 16, "chunks": 64, "heads": 32}),
     ("gems_tensors.py:embedding", {"rows": 6000, "cols": 5001}),
+    ("gems_reductions.py:nll_loss", {"rows": 4096, "classes": 32000}),
+    ("gems_reductions.py:nll_loss", {"rows": 2000, "classes": 50257}),
 )
-"""Recorded points whose counters do not add up; they are of several passes."""
+"""Recorded points whose counters do not add up."""
 
 
 @gluon.jit
@@ -134,13 +141,13 @@ def work(folder: Path, probe: str, small: bool) -> None:
         runtime.cudaProfilerStop()
 
 
-def counted(probe: str, small: bool) -> list[dict[str, Any]]:
+def counted(probe: str, metrics: Sequence[str], small: bool) -> list[dict[str, Any]]:
     """Run a probe under ncu; return every kernel with its counters."""
     with tempfile.TemporaryDirectory(prefix="ioaware-") as name:
         folder = Path(name)
         log = folder / "ncu.csv"
         program = [sys.executable, __file__, str(folder), "--work", probe, *(["--small"] if small else [])]
-        done = run_process(command(find_ncu(), METRICS[probe], log, program), timeout_s=150.0)
+        done = run_process(command(find_ncu(), metrics, log, program), timeout_s=300.0)
         text = log.read_text() if log.exists() else ""
         start = text.find('"ID"')
         if start < 0:
@@ -154,8 +161,9 @@ def counted(probe: str, small: bool) -> list[dict[str, Any]]:
         ranges = [cell for key, cell in row.items() if key and "Push/Pop_Range" in key and cell and "ioaware:" in cell]
         if ranges:  # autograd launches in a thread of its own, in no range: after the forward kernels of its call
             described = what[int(RANGE.findall(ranges[0])[-1])]
-        values = {metric: int(float(row[metric].replace(",", ""))) for metric in METRICS[probe] if row.get(metric)}
-        found.append({**described, "kernel": row["Kernel Name"], "grid": row["Grid Size"], "counters": values})
+        values = {metric: int(float(row[metric].replace(",", ""))) for metric in metrics if row.get(metric)}
+        kernel = {"kernel": row["Kernel Name"], "grid": row["Grid Size"], "passes": int(row.get(PASSES) or 0)}
+        found.append({**described, **kernel, "counters": values})
     return found
 
 
@@ -164,15 +172,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("--small", action="store_true", help="the first of each kind, to try the script")
-    parser.add_argument("--probe", action="append", choices=METRICS, help="only this one (repeatable)")
-    parser.add_argument("--work", choices=METRICS, help=argparse.SUPPRESS)
+    parser.add_argument("--probe", action="append", choices=COUNTERS, help="only this one (repeatable)")
+    parser.add_argument("--work", choices=COUNTERS, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.work:
         work(given.file, given.work, given.small)
         return 0
     os.environ.setdefault("PYTHONPATH", str(Path(__file__).resolve().parents[1]))
     environment = {**gpu_environment(open_gpu(load_nvml()).limits), **software_environment()}
-    launches = [one for probe in given.probe or METRICS for one in counted(probe, given.small)]
+    probes = [(probe, metrics) for probe in given.probe or COUNTERS for metrics in COUNTERS[probe]]
+    launches = [one for probe, metrics in probes for one in counted(probe, metrics, given.small)]
     given.file.write_text(json.dumps({"schema": 1, "launches": launches, "environment": environment}) + "\n")
     print(f"{len(launches)} launches counted")
     return 0
