@@ -259,7 +259,7 @@ def line(found: Mapping[str, Any]) -> str:
 def foreign(given: Sequence[str]) -> list[str]:
     """The targets of the libraries whose checkouts are given as `name=PATH`."""
     sys.path.insert(0, str(HERE / "foreign"))
-    from coverage import LIBRARIES, targets_of  # pyright: ignore[reportAttributeAccessIssue]
+    from derive_coverage import LIBRARIES, targets_of  # pyright: ignore[reportAttributeAccessIssue]
 
     found: list[str] = []
     for item in given:

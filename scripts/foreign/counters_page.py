@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from libraries import LIBRARIES
+from repeated_calls import Calls
 from sides import TOLERANCE, UNEXPLAINED, Row, Side
 
 from ioaware.machine.model import SECTOR_BYTES
@@ -48,6 +49,7 @@ def document(found: Sequence[Row], left: Sequence[Left], environment: Mapping[st
         INTRODUCTION.format(**environment),
         summary(found),
         against_sectors(found),
+        counted_again(found),
         puzzles(found),
         merging(found),
         not_compared(left),
@@ -80,8 +82,13 @@ def summary(found: Sequence[Row]) -> str:
         f"{sum(share == 1 for share in data)} of {len(data)} equal, "
         f"the farthest {max((abs(share - 1) for share in data), default=0.0):.2%} apart.\n"
         f"- Sent between L1 and L2: the terms add up within {TOLERANCE:.1%} of the requests at "
-        f"{sum(row.closed for row in found)} of {len(found)} launches; the farthest is {farthest:.2%} off."
+        f"{sum(row.closed for row in found)} of {len(found)} launches{_on_average(found)}; the farthest is {farthest:.2%} off."
     ).replace("%", " %")
+
+
+def _on_average(found: Sequence[Row]) -> str:
+    average = sum(row.averaged for row in found)
+    return f", at {average} of them on average over several calls" if average else ""
 
 
 def against_sectors(found: Sequence[Row]) -> str:
@@ -100,6 +107,31 @@ def against_sectors(found: Sequence[Row]) -> str:
         "The table's last column names it for each launch.",
     ]
     return "## Against derived sectors\n\n" + _fill(" ".join(lines))
+
+
+def counted_again(found: Sequence[Row]) -> str:
+    """List the launches whose terms add up on average alone, with what single calls leave."""
+    its = [(row, row.calls) for row in found if row.averaged and row.calls is not None]
+    if not its:
+        return ""
+    calls = its[0][1]
+    lines = [
+        f"| {row.target.rpartition(':')[2]}: `{row.kernel}` | {size(row.params)} | {_calls(row, calls)} |" for row, calls in its
+    ]
+    text = AGAIN_TEXT.format(calls=calls.count, passes=calls.passes, alone=calls.alone)
+    head = "| kernel | size | side | recorded call | single calls | means |"
+    return "\n".join([text, head, f"|{' --- |' * 6}", *lines])
+
+
+def _calls(row: Row, calls: Calls) -> str:
+    """Return the cells of the side that does not add up in the recorded call."""
+    side, rest, name = (row.writes, calls.writes, "writes") if row.reads.closed else (row.reads, calls.reads, "reads")
+    shares = [f"{share:+.2%}".replace("%", " %") for share in (_left(side), rest.least, rest.most, rest.mean)]
+    return f"{name} | {shares[0]} | {shares[1]} to {shares[2]} | {shares[3]}"
+
+
+def _left(side: Side) -> float:
+    return side.rest / max(1, side.requests + side.spills + side.atomics)
 
 
 def _causes(rows: Iterable[Row], side: str) -> str:
@@ -227,12 +259,22 @@ pair of lanes fetches its own sectors: where 32 bytes begin in the middle of a s
 them, or two where they lie in two lines. derive follows the rule, which gives all 160 counts. The fetched sectors are part of
 *instructions*.
 
-At five launches 0.6 to 1.4 % of the requests have no explanation: backward kernels of `flash`, one `chunk_cumsum`, whose lanes
-lie far apart, and one `embedding`.
+The bytes that active threads request differ, but for those of skipped loads, only in reads of launches that copy
+asynchronously. There `sm__sass_data_bytes_mem_global_op_ldgsts` is the counter that differs, while sectors agree to the last
+one. The code does not explain it: in `_attn_bwd` without a mask all 1,024 programs do the same, and 274,944 bytes are not a
+multiple of 1,024."""
 
-The bytes that active threads request differ, but for those, only in reads of launches that copy asynchronously. There
-`sm__sass_data_bytes_mem_global_op_ldgsts` is the counter that differs, while sectors agree to the last one. The code does
-not explain it: in `_attn_bwd` without a mask all 1,024 programs do the same, and 274,944 bytes are not a multiple of 1,024."""
+
+AGAIN_TEXT = """## Terms of different runs
+
+ncu counts these terms in {passes} runs of a kernel, one after the other: hits are of one run, bytes of another. Where hits
+depend on which programs an SM runs side by side, runs differ, and the terms of one call do not add up. So
+`scripts/probe_requests.py` counted each of these launches again, {calls} times with all counters and {alone} times with each
+counter alone, in one run. The table has what the terms leave, as a share of the requests. It has both signs, and the means
+add up. Recorded calls shared the GPU with other profiled processes; these had it alone, and most leave less. All runs
+request the same sectors, but in `nll_loss`: each program that finds itself among the last stores the mean, and how many do
+depends on time. There the means leave less than a sector.
+"""
 
 
 PUZZLES_TEXT = """## Three write totals that were not explained
@@ -271,7 +313,9 @@ def _explained(row: Row) -> str:
     if skipped := (row.reads.skipped + row.writes.skipped) // SECTOR_BYTES:
         causes.append(f"{skipped:,} sectors derived and not requested")
     rest = max((abs(side.rest) / max(1, side.requests + side.spills) for side in (row.reads, row.writes)), default=0.0)
-    if rest > TOLERANCE or not row.writes.whole:
+    if row.averaged:
+        causes.append("terms of different runs")
+    elif rest > TOLERANCE or not row.writes.whole:
         causes.append(f"{UNEXPLAINED}: {rest:.1%} of the requests".replace("%", " %"))
     if not row.predicted:
         causes.append("instructions as counted")

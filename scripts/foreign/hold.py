@@ -6,6 +6,7 @@ Counters are compared with what `derive` says of the same launches, term by term
 
 The folder holds measured points, of `measure.py`, and derived ones. `--derive FILE` first adds the points to FILE that have no
 derivation in the configuration that ran. That takes the libraries' checkouts, and the Triton that the kernels ran with.
+Launches that were counted again are in `l1/h200-passes.json` beside the folder, by `scripts/probe_requests.py`.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ from ioaware.result_file import read_jsonl, write_jsonl
 
 sys.path.insert(0, str(Path(__file__).parent))
 from counters_page import document, summary
+from repeated_calls import read_calls
 from sides import Point, point_of, rows
 
+AGAIN = Path("l1") / "h200-passes.json"
+"""Beside the folder of the records."""
 PATH = re.compile(r"(?<!\w)/\S+/")
 """Folders of a machine, in a note or in the message of an error."""
 
@@ -129,7 +133,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.output is None:
         return 0
     reasons = [(result, why_not(result, derived.get(point_of(result)))) for result in measured]
-    found = rows([result for result, reason in reasons if not reason], derived.values())
+    again = given.records.parent / AGAIN
+    calls = read_calls(again) if again.exists() else {}
+    found = rows([result for result, reason in reasons if not reason], derived.values(), calls)
     left = [(result, reason) for result, reason in reasons if reason]
     given.output.write_text(document(found, left, measured[0].environment or {}), encoding="utf-8")
     print(summary(found), file=sys.stderr)

@@ -29,13 +29,18 @@ WRITE_TERMS = {l1.WRITE_SECTORS: 1, l1.SPILL_WRITES: 1, l1.REDUCTIONS: 1, l1.ATO
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What the terms of a launch's reads, or of its writes, do not add up to, as shares of the requests."""
+    """What the terms of a launch's reads, or of its writes, do not add up to."""
 
     least: float
     most: float
-    """Of single calls."""
+    """Of single calls, as shares of the requests."""
     mean: float
-    """Of the means of all terms, each over every run that counted it."""
+    """Of the means of all terms, each over every run that counted it, as a share of the requests."""
+    mean_bytes: float
+
+    def within(self, tolerance: float) -> bool:
+        """Whether the means add up: within a share of the requests, or to less than a sector."""
+        return abs(self.mean) <= tolerance or abs(self.mean_bytes) < SECTOR_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +90,11 @@ def _calls(together: Sequence[Mapping[str, Any]], alone: Sequence[Mapping[str, A
 def _rest(
     together: Sequence[Mapping[str, int]], alone: Sequence[Mapping[str, int]], moved: str, terms: Mapping[str, int]
 ) -> Rest:
-    def share(counts: Mapping[str, float]) -> float:
-        asked = SECTOR_BYTES * sum(counts[name] for name, sign in terms.items() if sign > 0)
-        passed = SECTOR_BYTES * sum(sign * counts[name] for name, sign in terms.items())
-        return (counts[moved] - passed) / asked if asked else 0.0
+    def rest_bytes(counts: Mapping[str, float]) -> float:
+        return counts[moved] - SECTOR_BYTES * sum(sign * counts[name] for name, sign in terms.items())
 
-    single = [share(counts) for counts in together]
     every = [*together, *alone]
     means = {name: fmean(counts[name] for counts in every if name in counts) for name in (moved, *terms)}
-    return Rest(min(single), max(single), share(means))
+    asked = SECTOR_BYTES * sum(means[name] for name, sign in terms.items() if sign > 0) or 1
+    single = [rest_bytes(counts) / asked for counts in together]
+    return Rest(min(single), max(single), rest_bytes(means) / asked, rest_bytes(means))

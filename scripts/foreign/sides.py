@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from repeated_calls import Calls, Key, key_of
+
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.measurement.counters import l1_counters as l1
 from ioaware.report.attention.recorded_bytes import identity
@@ -141,6 +143,8 @@ class Row:
     """Of an autotuned kernel, the one that ran."""
     exact: bool = True
     """Whether derive vouches for its bytes; where not, data decide them."""
+    calls: Calls | None = None
+    """Where it was counted again."""
 
     @property
     def predicted(self) -> bool:
@@ -149,11 +153,25 @@ class Row:
 
     @property
     def closed(self) -> bool:
-        """Whether the terms of both sides add up.
+        """Whether the terms of both sides add up, in the recorded call or on average.
 
         No more stores may merge than there are stored bytes.
         """
+        return self.closed_in_one_call or self.averaged
+
+    @property
+    def closed_in_one_call(self) -> bool:
         return self.reads.closed and self.writes.closed and self.writes.whole
+
+    @property
+    def averaged(self) -> bool:
+        """Whether the terms add up only as means over several calls.
+
+        Stores that the L1 merges leave fewer writes than the terms have.
+        """
+        if self.calls is None or self.closed_in_one_call or self.reads.skipped or self.writes.skipped:
+            return False
+        return self.calls.reads.within(TOLERANCE) and (self.writes.hits > 0 or self.calls.writes.within(TOLERANCE))
 
     @property
     def read_causes(self) -> str:
@@ -166,8 +184,8 @@ class Row:
         return self.writes.causes("merged stores", self.tma)
 
 
-def rows(measured: Iterable[Result], derived: Iterable[Result]) -> list[Row]:
-    """Return the launches as rows.
+def rows(measured: Iterable[Result], derived: Iterable[Result], calls: Mapping[Key, Calls] | None = None) -> list[Row]:
+    """Return the launches as rows, with those of their calls that were counted again.
 
     Raises `ValueError` where a record has no counterpart, or one of another kernel, grid, configuration or Triton.
     """
@@ -180,7 +198,7 @@ def rows(measured: Iterable[Result], derived: Iterable[Result]) -> list[Row]:
         for counted, said in zip(result.launches, there, strict=True):
             if (ran := identity(counted)) != (meant := identity(said)):
                 raise ValueError(f"{result.target} {dict(result.params)}: measured {ran}, derived {meant}")
-            found.append(_row(result, counted, said))
+            found.append(replace(_row(result, counted, said), calls=(calls or {}).get(key_of(result, counted))))
     return found
 
 

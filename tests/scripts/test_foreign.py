@@ -25,7 +25,7 @@ def checkout() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def coverage() -> ModuleType:
-    return load_file(SCRIPTS / "coverage.py")
+    return load_file(SCRIPTS / "derive_coverage.py")
 
 
 @pytest.fixture(scope="module")

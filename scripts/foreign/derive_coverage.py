@@ -2,7 +2,7 @@
 
 Each target is derived and traced in a separate process.
 
-    python scripts/foreign/coverage.py --triton PATH --liger PATH ... -o docs/results/derive-coverage.md
+    python scripts/foreign/derive_coverage.py --triton PATH --liger PATH ... -o docs/results/derive-coverage.md
 
 A library without a path is left out. With `--keep FILE` what was found is kept there, target by target, and a second call does
 only what is missing in it.
@@ -157,7 +157,7 @@ HOW = """\
 Made by the following command, which reads the libraries' checkouts, contains none of their code and imports none of their
 packages. It takes an hour on two cores; `--jobs` sets the number of cores. A library without a path is skipped.
 
-    python scripts/foreign/coverage.py {flags} -o docs/results/derive-coverage.md"""
+    python scripts/foreign/derive_coverage.py {flags} -o docs/results/derive-coverage.md"""
 
 
 def document(libraries: Mapping[str, Sequence[Row]], commits: Mapping[str, str]) -> str:
