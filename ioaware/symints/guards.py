@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -18,17 +17,12 @@ from sympy import Symbol
 from torch.utils._sympy.functions import FloorDiv, Max, Mod
 
 from ioaware.analysis.formulas.exact_ratio import Number
-from ioaware.analysis.formulas.printing import show
 from ioaware.analysis.formulas.ranges import Range, implied, ranges
+from ioaware.symints.condition_text import SHOWN_AS, condition_text, plain_form
 from ioaware.symints.guard_evaluation import compute
-from ioaware.symints.powers_of_two import BitLength, NextPowerOfTwo
-from ioaware.symints.to_sympy import OpaqueExpressionError, plain
+from ioaware.symints.powers_of_two import NextPowerOfTwo
 
 _sympy: Any = sympy
-SHOWN_AS: Mapping[Any, Any] = {
-    BitLength: _sympy.Function("bit_length"),
-    NextPowerOfTwo: _sympy.Function("next_power_of_2", positive=True, integer=True),
-}
 
 
 @dataclass(frozen=True)
@@ -64,38 +58,14 @@ class Condition:
     @property
     def expr(self) -> Any:
         """The condition in sympy's functions; None where it has no such form."""
-        return _plain_form(self.holds)
+        return plain_form(self.holds)
 
     def __str__(self) -> str:
         """Return the condition as Python writes it.
 
-        Of one without a plain form, return the parameters.
+        Of a long one without a plain form, return the parameters.
         """
-        return _text(self.holds)
-
-
-@lru_cache(maxsize=4096)
-def _plain_form(holds: Any) -> Any:
-    try:
-        expr = plain(holds, {symbol: symbol for symbol in holds.free_symbols}, SHOWN_AS)
-    except OpaqueExpressionError:
-        return None
-    if isinstance(expr, sympy.Eq) and expr.args[1] == 0:  # 2*(n % 8) == 0, of 2*n % 16
-        factor, rest = cast(Any, expr.args[0]).as_coeff_Mul()
-        return expr if factor == 1 else _sympy.Eq(rest, 0, evaluate=False)
-    return expr
-
-
-@lru_cache(maxsize=4096)
-def _text(holds: Any) -> str:
-    expr = _plain_form(holds)
-    if expr is None:
-        return f"a condition on {', '.join(sorted(map(str, holds.free_symbols)))}"
-    if isinstance(expr, (sympy.Eq, sympy.Ne)):
-        expr = _as_multiple(expr)
-        left, right = (show(side) for side in cast("tuple[Any, Any]", expr.args))
-        return f"{left} {'==' if isinstance(expr, sympy.Eq) else '!='} {right}"
-    return show(expr)
+        return condition_text(self.holds)
 
 
 def as_remainder(holds: Any) -> Any:
@@ -111,14 +81,6 @@ def as_remainder(holds: Any) -> Any:
             if floor.args[0] == value and divisor.is_Integer and product == divisor * floor:
                 return _sympy.Eq(Mod(value, divisor), 0, evaluate=False)
     return holds
-
-
-def _as_multiple(relation: Any) -> Any:
-    """Rewrite ceil(n/128) == floor(n/128) as n % 128 == 0."""
-    one, other = relation.args
-    if {type(one), type(other)} != {sympy.ceiling, sympy.floor} or one.args != other.args:
-        return relation
-    return relation.func(_sympy.Mod(*_sympy.fraction(one.args[0]), evaluate=False), 0, evaluate=False)
 
 
 def without_redundant(conditions: Iterable[Condition]) -> tuple[Condition, ...]:

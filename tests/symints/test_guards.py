@@ -21,6 +21,8 @@ from ioaware.symints.powers_of_two import recognise_powers_of_two
 from ioaware.symints.symbols import Symbols
 from ioaware.symints.symint_methods import bit_length
 
+TORCH: Any = torch
+
 
 def expression(function: Callable[..., Any], **values: int) -> Any:
     """Return torch's expression of a function of symbolic integers."""
@@ -79,7 +81,11 @@ def test_function_without_rule_raises() -> None:
         (lambda n, m: n % m != 0, "n % m != 0"),
         (lambda n, m: n * 2 % 16 == 0, "n % 8 == 0"),
         (lambda n, m: triton.cdiv(n, 132) == 1, "ceil(n/132) == 1"),
-        (lambda n, m: (n & 1) == 0, "a condition on n"),
+        (lambda n, m: (n & 1) == 0, "bitwise_and(n, 1) == 0"),
+        (lambda n, m: 2 ** math.ceil(TORCH._sym_log2(n)) == 128, "2**ceil(log2(n)) == 128"),
+        (lambda n, m: TORCH._sym_sqrt(n) / m > 1, "sqrt(n)/m > 1.0"),
+        (lambda n, m: round(n / 3, 1) * 1.5 < 60, "1.5*round(n/3, 1) < 60.0"),
+        (lambda n, m: sum(TORCH._sym_sqrt(n + k) for k in range(30)) > 1, "a condition on n"),
     ],
 )
 def test_shown_as_written(function: Callable[..., Any], shown: str) -> None:
