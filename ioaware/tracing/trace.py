@@ -41,10 +41,9 @@ from ioaware.targets.target import Target, compulsory_bytes, work_of
 from ioaware.targets.tensor_params import is_placeholder
 from ioaware.torchcompile.compile_hooks import compiled_code_forgotten, torch_compile_on_fake_gpu
 from ioaware.tracing.byte_counter import ByteCounter, count_accesses
-from ioaware.tracing.interpreter import interpret_kernels
+from ioaware.tracing.interpreter import InterpretedLaunch, interpret_kernels
 from ioaware.tracing.observer import Observer
 from ioaware.tracing.poison import Poison
-from ioaware.tracing.runnable_configurations import ONLY_INTERPRETED
 from ioaware.tracing.trace_progress import Progress
 
 SEED = 0
@@ -180,19 +179,26 @@ class Tracer:
         return Recording(self.launches, memory.extra_bytes(output), output)
 
     @contextmanager
-    def launch(
-        self, kernel: str, grid: tuple[int, ...], notes: tuple[str, ...], arguments: Mapping[str, Any]
-    ) -> Generator[None]:
+    def launch(self, launch: InterpretedLaunch) -> Generator[None]:
         """Count a launch, whose programs run inside the block."""
         if self._host_tensors:
-            self._host_tensors.refuse(arguments.values())
-        counter, names = ByteCounter(), self._names.of(arguments) or None
+            self._host_tensors.refuse(launch.arguments.values())
+        counter, names = ByteCounter(), self._names.of(launch.arguments) or None
         with count_accesses(counter, self._observer):
             yield
-        moved, notes = counter.traffic(), (*notes, *counter.notes)
-        exact = not any(note.startswith(ONLY_INTERPRETED) for note in notes)
-        launch = Launch(kernel, grid, requested=moved, flops=counter.flops, exact=exact, notes=notes, parameters=names)
-        self.launches.append(launch)
+        moved = counter.traffic()
+        only_here = (f"only the interpreter runs this launch: {launch.failure}",) if launch.failure else ()
+        self.launches.append(
+            Launch(
+                launch.kernel,
+                launch.grid,
+                requested=moved,
+                flops=counter.flops,
+                exact=launch.failure is None,
+                notes=(*launch.notes, *only_here, *counter.notes),
+                parameters=names,
+            )
+        )
 
 
 @contextmanager
