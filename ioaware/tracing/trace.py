@@ -109,11 +109,13 @@ def _traced(target: Target, params: Mapping[str, ParamValue], tracer: Tracer) ->
                 work, recording = Work(run=lambda: building.output), building
             else:
                 recording = tracer.record(work.run)
-        check, order = _check(work, recording.output), set_order_notes(lines_in_set_order(executed))
-        notes = (*stand_in.notes, *order, *_placeholder_notes(work), *_check_notes(check))
+        check = _check(work, recording.output)
+        imported = stand_in.imported_for_others(executed.codes.values())
+        doubts = (*set_order_notes(lines_in_set_order(executed)), *imported)
+        notes = (*stand_in.notes, *doubts, *_placeholder_notes(work), *_check_notes(check))
     _refuse_without_choice(target.name, autotune, recording.launches)
     result = _result(target, values, recording, check, notes)
-    return replace(result, exact=False) if stand_in.differences or order else result
+    return replace(result, exact=False) if stand_in.differences or doubts else result
 
 
 def _refuse_without_choice(target: str, autotune: Mapping[str, ParamValue], launches: Sequence[Launch]) -> None:
