@@ -1,6 +1,7 @@
 """Answer host code's questions about the GPU.
 
-The answers are those of the GPU that kernels are compiled for. What its compute capability does not decide is of the first machine with that capability, of an H200 by default.
+The answers are those of the GPU that kernels are compiled for. What its compute capability does not decide is of the first
+machine with that capability, by default of an H200.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _seen: ContextVar[GPUTarget | None] = ContextVar("_seen", default=None)
 _seen_at_import: dict[str, tuple[int, set[str]]] = {}
 """What a module saw of GPUs while it was imported, by its name.
 
-Why: its constants are of these. Beside it is the identity of the module's variables: a file that is loaded anew is another module of the same name.
+Why: its constants are of these. Beside it is the identity of the module's variables: a file that is loaded anew is another
+module of the same name.
 """
 
 

@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import linecache
 import os
+import re
 import sys
 import sysconfig
 import traceback
@@ -212,6 +213,15 @@ def _fake_gpu() -> Generator[None]:
 
     with cuda_on_cpu(), launches_skipped():
         yield
+
+
+def remedy_of(error: BaseException) -> str:
+    """Return what to do about an exception of a target's code."""
+    if re.search(r"\" not implemented for '|from the 'CPU' backend", str(error)):
+        return (
+            "Here torch computes on the CPU, which lacks this operator for these types: convert its operands, or use another."
+        )
+    return "The function must run by itself first."
 
 
 def first_line(error: BaseException) -> str:

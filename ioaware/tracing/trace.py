@@ -33,7 +33,7 @@ from ioaware.fakegpu.replaced_names import one_look
 from ioaware.fakegpu.storages import AllocationTracker
 from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.result import Check, Launch, ParamValue, Result, total
-from ioaware.targets.loading import what_raised
+from ioaware.targets.loading import remedy_of, what_raised
 from ioaware.targets.module_state import module_state_restored
 from ioaware.targets.output_check import tensors, worst_error
 from ioaware.targets.set_order import executed_code, lines_in_set_order, set_order_notes
@@ -227,7 +227,7 @@ def user_errors(target: str) -> Generator[None]:
         raise
     except BaseException as error:
         missing = isinstance(error, (AttributeError, NotImplementedError)) and "nterpreter" in str(error)
-        remedy = "Triton's interpreter lacks what this kernel uses." if missing else "The function must run by itself first."
+        remedy = "Triton's interpreter lacks what this kernel uses." if missing else remedy_of(error)
         raise UsageError(what_raised(target, error), remedy) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,16 @@ def test_a_reading_of_the_gpu_is_refused() -> None:
         ioaware.derive(f"{TARGETS}:by_temperature")
     with pytest.raises(UsageError, match="reads the GPU's clock, power, temperature or load"):
         ioaware.trace(f"{TARGETS}:by_temperature")
+
+
+@pytest.mark.parametrize("verb", [ioaware.derive, ioaware.trace])
+def test_an_operator_that_only_a_gpu_has_is_said_to_be_one(verb: Callable[[str], object]) -> None:
+    with pytest.raises(UsageError, match=r"not implemented for .*\n.*torch computes on the CPU, which lacks this operator"):
+        verb(f"{TARGETS}:by_integer_histogram")
+
+
+def test_a_configuration_of_sizes_is_noted_with_its_numbers() -> None:
+    derived = ioaware.derive(f"{TARGETS}:by_size", n=1000)
+    assert (
+        derived.launches[-1].notes[0] == "autotuned over 2 configurations; derived with BLOCK=1024, num_warps=4, num_stages=3"
+    )

@@ -59,3 +59,26 @@ def by_peak_rates(n: int = 1024):
 
 def by_temperature(n: int = 1024):
     launch(n, 64 if nvsmi(["temperature.gpu"])[0] > 80 else 128)
+
+
+def by_integer_histogram(n: int = 1024):
+    """A GPU bins integers, which torch does not do on a CPU."""
+    bins = torch.histc(torch.arange(n, device="cuda"), bins=8)
+    launch(n, 64 if bins.shape[0] == 8 else 128)
+
+
+def rounded_blocks(configs, named, **_):
+    return [triton.Config({"BLOCK": triton.cdiv(named["n"], 64) * 64})]
+
+
+tuned_kernel = triton.autotune(
+    [triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})],
+    key=["n"],
+    prune_configs_by={"early_config_prune": rounded_blocks},
+)(copy_kernel)
+
+
+def by_size(n: int = 1024):
+    """The pruner makes a configuration of the size."""
+    x = torch.zeros(n, device="cuda")
+    tuned_kernel[(1,)](x, torch.empty_like(x), n)
