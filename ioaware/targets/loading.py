@@ -108,8 +108,20 @@ def _operator_by_keyword(operator: Any) -> Callable[..., Any]:
     def call(**given: Any) -> Any:
         return operator(**given)
 
-    call.__signature__ = inspect.signature(operator._init_fn)  # type: ignore[attr-defined]
+    call.__signature__ = inspect.signature(_decorated(operator._init_fn))  # type: ignore[attr-defined]
     return call
+
+
+def _decorated(function: Any) -> Callable[..., Any]:
+    """Return the user's function of a custom operator.
+
+    `torch.library.triton_op` puts it into a function that passes any arguments on.
+    """
+    inner = inspect.getclosurevars(function).nonlocals.get("fn")
+    passes_on = all(
+        one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in inspect.signature(function).parameters.values()
+    )
+    return inner if passes_on and callable(inner) else function
 
 
 def load_file(path: Path) -> ModuleType:
