@@ -80,16 +80,17 @@ def derive(
         from ioaware.derivation.derive import derive as run_derived
         from ioaware.targets.target import load_target
 
+        chosen_gpu = find_gpu(gpu)
         params, data = split_unknowns(params)
         if callable(target) and _is_call(target, args, params):
             from ioaware.targets.call_target import call_target
 
             called, given = call_target(target, args, params)
         else:
-            called = load_target(target)
+            called = load_target(target, chosen_gpu)
             given = called.resolve(params)
         return run_derived(
-            called, given, gpu=find_gpu(gpu), autotune=config, counters=counters, data=data, check=check, eager=eager
+            called, given, gpu=chosen_gpu, autotune=config, counters=counters, data=data, check=check, eager=eager
         )
 
 
@@ -200,9 +201,9 @@ def simulate(
 
         found = find_machine_or_file(machine)
         params, data = split_unknowns(params)
-        loaded = load_target(target)
-        resolved = loaded.resolve(params)
         compiled_for = gpu_or_machines(gpu, found)
+        loaded = load_target(target, compiled_for)
+        resolved = loaded.resolve(params)
         return run_simulated(loaded, resolved, machine=found, gpu=compiled_for, autotune=config, data=data, cold=cold)
 
 
@@ -228,8 +229,8 @@ def advise(
         from ioaware.targets.target import load_target
 
         found = find_machine_or_file(machine)
-        loaded = load_target(target)
         compiled_for = gpu_or_machines(gpu, found)
+        loaded = load_target(target, compiled_for)
         return run_advised(loaded, loaded.resolve(params), machine=found, gpu=compiled_for, seconds=seconds)
 
 

@@ -17,10 +17,11 @@ from triton.backends.compiler import GPUTarget
 from ioaware.capture.host.host_errors import needs_data, user_error
 from ioaware.capture.host.host_run import HostRun
 from ioaware.capture.host.host_runner import HostRunner
-from ioaware.capture.launch_agreement import NOWHERE, agree
+from ioaware.capture.launch_agreement import agree
+from ioaware.capture.other_draws import Chance, look_for_chance
 from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.capture.validity import Validity, validity
-from ioaware.compilation.execution.program_values import RANDOM, Moved
+from ioaware.compilation.execution.program_values import Moved
 from ioaware.compilation.launches import CapturedLaunch, Event
 from ioaware.compilation.merged_loads import specialised_to_one
 from ioaware.errors import NoKernelError, UsageError
@@ -31,13 +32,6 @@ from ioaware.result import ParamValue
 from ioaware.symints.guards import Condition
 from ioaware.targets.target import Target
 
-OTHER_SEEDS = (1, 2, 3, 4, 5)
-"""Seeds of the runs that show whether chance decides launches.
-
-Chance is random numbers, the clock and hashes.
-
-Why several: one misses half of the launches that the toss of a coin decides.
-"""
 DEFAULT_GPU = GPUTarget("cuda", 90, 32)
 
 
@@ -166,7 +160,7 @@ def _run_as_written(runner: HostRunner) -> HostRun:
 class _Alike:
     """What captures of one configuration found, for others of the same target."""
 
-    chance: dict[Hashable, bool] = field(default_factory=dict[Hashable, bool])
+    chance: dict[Hashable, Chance] = field(default_factory=dict[Hashable, Chance])
     searches: dict[Hashable, SymbolicParams] = field(default_factory=dict[Hashable, SymbolicParams])
 
 
@@ -187,31 +181,15 @@ def alike_configurations() -> Generator[None]:
 
 
 def _chance_decides(plain: HostRun, runner: HostRunner) -> bool:
+    """Return whether chance decides launches, and mark those that read drawn contents."""
     alike, key = _alike.get(), runner.function_and_params
-    if alike is None:
-        return _is_random(plain, runner)
-    if key not in alike.chance:
-        alike.chance[key] = _is_random(plain, runner)
-    return alike.chance[key]
-
-
-def _is_random(plain: HostRun, runner: HostRunner) -> bool:
-    """Return whether other random numbers, or times, make other launches.
-
-    Launches whose index tensors differ are marked.
-    """
-    for seed in OTHER_SEEDS:
-        try:
-            other = _plain_run(runner.at_seed(seed))
-        except UsageError:
-            return True
-        for number, moved in plain.moved.items():
-            there = other.moved.get(number)
-            if isinstance(moved, Moved) and not (isinstance(there, Moved) and moved.same_bytes(there)):
-                moved.caveat = RANDOM
-        if not agree(other.events, plain.events, NOWHERE, runner.gpu):
-            return True
-    return False
+    chance = alike.chance.get(key) if alike else None
+    if chance is None:
+        chance = look_for_chance(plain, runner, _plain_run)
+    if alike:
+        alike.chance[key] = chance
+    chance.mark(plain.moved)
+    return chance.decides
 
 
 _search_cache: dict[Hashable, SymbolicParams] = {}

@@ -8,7 +8,7 @@ too large is unknown. A launch with known contents is executed on them, which gi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -231,7 +231,13 @@ class IndexData(OperatorMode):
         moved = self._executions.find(key, data, lambda names: caveat(names) == RANDOM)
         if moved is None:
             moved = execute(ir.text, parameters, grid, data, sizes)
-            moved.contents = {name: data[name] for name in moved.read_names}
+            moved.contents = contents = {name: data[name] for name in moved.read_names}
+
+            def without(names: Collection[str]) -> Moved:
+                rest = {name: each for name, each in contents.items() if name not in names}
+                return execute(ir.text, parameters, grid, rest, sizes)
+
+            moved.without = without
             self._executions.add(key, moved)
         moved.caveat = caveat(moved.read_names)
         return self._at_any_draw(moved, launch, known, gpu) if moved.caveat == RANDOM else moved

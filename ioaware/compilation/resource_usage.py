@@ -21,8 +21,10 @@ from types import TracebackType
 from typing import Any, TypeAlias, cast
 
 from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia import compiler as _ptxas_stage
 
 from ioaware import disk_cache
+from ioaware._monkeypatch import Patches
 from ioaware.compilation.compiled_loads import CompiledLoad, compiled_loads
 from ioaware.compilation.launch_limits import most_shared_bytes
 from ioaware.compilation.launches import CapturedLaunch
@@ -32,6 +34,8 @@ from ioaware.compilation.toolchain import toolchain
 from ioaware.compilation.triton_ir import cache_ir_text, compile_errors, compiled, fresh_ir, integer_at, specialise
 from ioaware.compilation.wide_copies import WideCopy, wide_copies
 from ioaware.fakegpu.cubin import resources
+
+ptxas_stage: Any = _ptxas_stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,8 @@ class MachineCode:
 
     The threads end with the block, and `of` waits for one.
 
-    stdout is dropped inside the block: Triton prints ptxas errors there.
+    stdout is dropped inside the block: Triton prints ptxas errors there, with the whole program. So is what its stage for ptxas
+    prints, since host code that runs meanwhile has a stdout of its own.
     """
 
     def __init__(self, gpu: GPUTarget) -> None:
@@ -73,6 +78,8 @@ class MachineCode:
 
     def __enter__(self) -> MachineCode:
         self._muted.enter_context(redirect_stdout(io.StringIO()))
+        muted = self._muted.enter_context(Patches())
+        muted.add(ptxas_stage, "print", lambda *_, **__: None)  # pyright: ignore[reportUnknownLambdaType]
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -88,7 +88,9 @@ def _with_sectors(part: DerivedLaunch, moved: Moved) -> DerivedLaunch:
     if any(getattr(requested, name) != getattr(moved, name) for name in ("read_bytes", "write_bytes", "atomic_bytes")):
         return part
     sectors = {name: getattr(moved, name) for name in ("read_sector_bytes", "write_sector_bytes")}
-    note = f"sectors for the contents of {', '.join(sorted(moved.read_names))} that the function built"
+    note = "sectors at these sizes, by executing the kernel's integers: no formula has a rule for them"
+    if moved.read_names:
+        note = f"sectors for the contents of {', '.join(sorted(moved.read_names))} that the function built"
     launch = replace(launch, requested=replace(requested, **sectors), notes=(*launch.notes, note))
     return replace(part, launch=launch, moved=moved)
 

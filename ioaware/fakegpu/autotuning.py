@@ -176,4 +176,9 @@ def format_config(configuration: Any) -> str:
     Defaults are left out.
     """
     values = {name: value for name, value in configuration.all_kwargs().items() if value is not None}
-    return ", ".join(f"{name}={value}" for name, value in values.items() if (name, value) != ("num_ctas", 1))
+    return ", ".join(f"{name}={_plain(value)}" for name, value in values.items() if (name, value) != ("num_ctas", 1))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as it is here: a symbolic size is a number."""
+    return value if getattr(value, "node", None) is None else value.node.hint

@@ -12,7 +12,7 @@ import torch
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
 from ioaware.fakegpu.cubin import resources
-from ioaware.fakegpu.cuda_stand_in import BLOCK_THREADS, CAPABILITY, MEMORY_BYTES, NAME, WARP, StandIn
+from ioaware.fakegpu.cuda_stand_in import BLOCK_THREADS, StandIn
 from ioaware.fakegpu.host_tensors import CPU, CUDA
 
 Call = Callable[..., Any]
@@ -126,6 +126,7 @@ def torch_cuda(stand_in: StandIn) -> dict[str, Any]:
 
     Distinct objects, since torch keys tables by identity.
     """
+    memory_bytes = stand_in.machine.level("hbm").capacity_bytes
     constants = {
         "is_available": True,
         "is_initialized": True,
@@ -133,10 +134,8 @@ def torch_cuda(stand_in: StandIn) -> dict[str, Any]:
         "is_current_stream_capturing": False,
         "current_device": CUDA.index,
         "device_count": 1,
-        "get_device_name": NAME,
-        "get_device_capability": CAPABILITY,
-        "get_arch_list": [f"sm_{CAPABILITY[0]}{CAPABILITY[1]}"],
-        "mem_get_info": (MEMORY_BYTES, MEMORY_BYTES),
+        "get_arch_list": [f"sm_{stand_in.target.arch}"],
+        "mem_get_info": (memory_bytes, memory_bytes),
         "is_tf32_supported": True,
         "can_device_access_peer": False,
         "get_sync_debug_mode": 0,
@@ -158,23 +157,41 @@ def torch_cuda(stand_in: StandIn) -> dict[str, Any]:
         **{name: type(name, (_Stream,), {}) for name in ("Stream", "Event")},
         **dict.fromkeys(("CUDAGraph", "graph", "make_graphed_callables"), _no_graphs),
         "get_device_properties": stand_in.torch_properties,
+        "get_device_capability": stand_in.torch_capability,
+        "get_device_name": stand_in.torch_name,
         "get_rng_state": lambda *_, **__: torch.get_rng_state(),  # pyright: ignore[reportUnknownLambdaType]
         "default_generators": (DefaultGenerator(),),
     }
 
 
-def torch_accelerator() -> dict[str, Any]:
+def torch_accelerator(stand_in: StandIn) -> dict[str, Any]:
     """Return replacements in `torch.accelerator` by name."""
+    memory_bytes = stand_in.machine.level("hbm").capacity_bytes
     constants = {
         "is_available": True,
         "current_accelerator": torch.device("cuda"),
         "device_count": 1,
         **dict.fromkeys(("current_device_index", "current_device_idx"), CUDA.index),
         **dict.fromkeys(("synchronize", "set_device_index", "set_device_idx", "set_stream", "empty_cache")),
-        "get_memory_info": (MEMORY_BYTES, MEMORY_BYTES),
+        "get_memory_info": (memory_bytes, memory_bytes),
         "current_stream": _Stream(),
     }
     return {name: always(value) for name, value in constants.items()}
+
+
+def max_clocks(stand_in: StandIn) -> Call:
+    """Return what replaces `triton.testing.nvsmi`.
+
+    The highest clocks are known, the present ones are not.
+    """
+
+    def ask(names: list[str]) -> list[int]:
+        try:
+            return stand_in.nvidia_smi(names)
+        except KeyError:
+            return _unmeasured()
+
+    return ask
 
 
 def always(value: Any) -> Call:
@@ -183,7 +200,6 @@ def always(value: Any) -> Call:
 
 def replace_driver(stand_in: StandIn, patches: Patches) -> None:
     """Replace Triton's driver, which raises on a machine without a GPU."""
-    from triton.backends.compiler import GPUTarget
     from triton.runtime.driver import driver
 
     def benchmarker(*_: Any) -> Any:
@@ -197,10 +213,9 @@ def replace_driver(stand_in: StandIn, patches: Patches) -> None:
         registers, local_bytes = resources(cubin)
         return None, None, registers, local_bytes // 4, BLOCK_THREADS
 
-    target = GPUTarget("cuda", CAPABILITY[0] * 10 + CAPABILITY[1], WARP)
     replacement = SimpleNamespace(
         is_active=always(value=True),
-        get_current_target=always(target),
+        get_current_target=stand_in.triton_target,
         get_active_torch_device=always(CUDA),
         get_current_device=always(0),
         set_current_device=always(None),

@@ -1,6 +1,6 @@
 """Answer CUDA host code without a GPU.
 
-It allocates on the CPU and sees the properties of an H200.
+It allocates on the CPU and sees the properties of a GPU, by default an H200.
 
 A torch function mode redirects each call to torch: device `cuda` becomes the CPU, `tensor.device` is `cuda:0`. Functions of
 `torch.cuda` and Triton's driver, which a mode cannot intercept, are replaced inside the block.
@@ -20,12 +20,14 @@ import torch.utils.checkpoint as checkpoint
 from torch._library.triton import set_wrap_triton_enabled
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device as _torch_device
+from triton import testing as _testing
 
 from ioaware._monkeypatch import Patches, imported_unpatched
 from ioaware.fakegpu.autocast import autocast_on_cpu
 from ioaware.fakegpu.cuda_functions import (
     CudaGenerator,
     always,
+    max_clocks,
     named_on_cpu,
     on_cpu,
     replace_driver,
@@ -36,6 +38,7 @@ from ioaware.fakegpu.cuda_stand_in import CUDA_VERSION, CUDNN_VERSION, StandIn
 from ioaware.fakegpu.host_caller import is_library
 from ioaware.fakegpu.host_tensors import CPU, CUDA, HostTensors, host_work
 from ioaware.fakegpu.legacy_tensor_types import conversion, legacy_tensor_types
+from ioaware.fakegpu.replaced_names import replaced_names
 
 
 @contextmanager
@@ -55,6 +58,7 @@ def cuda_on_cpu(host_tensors: HostTensors | None = None, stand_in: StandIn | Non
         set_wrap_triton_enabled(False),
         autocast_on_cpu(),
         legacy_tensor_types(host_tensors),
+        replaced_names({testing.nvsmi: max_clocks(stand_in)}, (testing,)),
         imported_unpatched(COMPILER),  # it keeps tables of functions, also after the block
     ):
         for name, value in torch_cuda(stand_in).items():
@@ -64,7 +68,7 @@ def cuda_on_cpu(host_tensors: HostTensors | None = None, stand_in: StandIn | Non
         _replace_storages(host_tensors, patches)
         if host_tensors:
             _follow_unseen(host_tensors, patches)
-        for name, value in torch_accelerator().items():
+        for name, value in torch_accelerator(stand_in).items():
             if hasattr(torch.accelerator, name):
                 patches.set(torch.accelerator, name, value)
         for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
@@ -83,6 +87,7 @@ def cuda_on_cpu(host_tensors: HostTensors | None = None, stand_in: StandIn | Non
 Call = Callable[..., Any]
 _Tensor: Any = torch.Tensor
 torch_device: Any = _torch_device
+testing: Any = _testing
 _tensor_str: Any = _tensor_text
 native: Any = torch._C  # pyright: ignore[reportPrivateUsage]
 COMPILER = "torch._dynamo"

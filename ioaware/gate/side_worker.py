@@ -57,11 +57,12 @@ def _derive(question: dict[str, Any]) -> dict[str, Any]:
     from ioaware.targets.target import load_target
 
     with deferred_full_gc():
-        loaded = load_target(question["target"])
+        gpu = find_gpu(question["gpu"])
+        loaded = load_target(question["target"], gpu)
         named, data = split_unknowns(question["params"])
         chosen = {name: infer_value(text) for name, text in question["config"].items()}
         params = loaded.resolve(named, typed=True)
-        deriving = partial(derive, loaded, params, gpu=find_gpu(question["gpu"]), data=data)
+        deriving = partial(derive, loaded, params, gpu=gpu, data=data)
         derived = deriving(autotune=chosen)
         each = each_configuration(derived, lambda one: deriving(autotune={**chosen, **one}, machine_code=False), chosen)
         others = {name: other.to_dict() for _, name, _, other in each if other}

@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import linecache
 import os
+import re
 import sys
 import sysconfig
 import traceback
@@ -107,8 +108,20 @@ def _operator_by_keyword(operator: Any) -> Callable[..., Any]:
     def call(**given: Any) -> Any:
         return operator(**given)
 
-    call.__signature__ = inspect.signature(operator._init_fn)  # type: ignore[attr-defined]
+    call.__signature__ = inspect.signature(_decorated(operator._init_fn))  # type: ignore[attr-defined]
     return call
+
+
+def _decorated(function: Any) -> Callable[..., Any]:
+    """Return the user's function of a custom operator.
+
+    `torch.library.triton_op` puts it into a function that passes any arguments on.
+    """
+    inner = inspect.getclosurevars(function).nonlocals.get("fn")
+    passes_on = all(
+        one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in inspect.signature(function).parameters.values()
+    )
+    return inner if passes_on and callable(inner) else function
 
 
 def load_file(path: Path) -> ModuleType:
@@ -212,6 +225,15 @@ def _fake_gpu() -> Generator[None]:
 
     with cuda_on_cpu(), launches_skipped():
         yield
+
+
+def remedy_of(error: BaseException) -> str:
+    """Return what to do about an exception of a target's code."""
+    if re.search(r"\" not implemented for '|from the 'CPU' backend", str(error)):
+        return (
+            "Here torch computes on the CPU, which lacks this operator for these types: convert its operands, or use another."
+        )
+    return "The function must run by itself first."
 
 
 def first_line(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ioaware.case import Work
 from ioaware.cases import CASES, find_case
@@ -29,6 +29,9 @@ from ioaware.targets.loading import folder_of, load_function
 from ioaware.targets.sibling_modules import ImportingFrom, own_siblings
 from ioaware.targets.signature import Argument, arguments_of, takes_device
 from ioaware.targets.tensor_params import parse_tensor, split_tensors
+
+if TYPE_CHECKING:
+    from triton.backends.compiler import GPUTarget
 
 
 @dataclass(frozen=True)
@@ -95,19 +98,29 @@ def compulsory_bytes(target: str, params: Mapping[str, ParamValue]) -> Traffic |
     return Traffic(reads, writes)
 
 
-def load_target(spec: str | Callable[..., Any]) -> Target:
+def load_target(spec: str | Callable[..., Any], gpu: GPUTarget | None = None) -> Target:
     """Return the target of a name or function.
 
-    It is a case name, `file.py:function`, `module:function`, or a Python function.
+    It is a case name, `file.py:function`, `module:function`, or a Python function. A module that asks for the GPU while it is
+    imported sees `gpu`, where it is given.
 
     Raises `UsageError`, exit code 2, when it does not exist or its module cannot be imported.
     """
     if isinstance(spec, str):
         if spec in CASES or ":" not in spec:
             return _case(spec)
-        return _function(spec, load_function(spec), folder_of(spec))
+        return _function(spec, _imported(spec, gpu), folder_of(spec))
     module, name = getattr(spec, "__module__", "?"), getattr(spec, "__qualname__", type(spec).__name__)
     return _function(f"{module}:{name}", spec)
+
+
+def _imported(spec: str, gpu: GPUTarget | None) -> Callable[..., Any]:
+    if gpu is None:
+        return load_function(spec)
+    from ioaware.fakegpu.cuda_stand_in import imports_see
+
+    with imports_see(gpu):
+        return load_function(spec)
 
 
 def _case(name: str) -> Target:

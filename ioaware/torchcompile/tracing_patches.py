@@ -21,7 +21,7 @@ from torch._subclasses.meta_utils import MetaTensorDescriber
 
 from ioaware._monkeypatch import Patches
 from ioaware.fakegpu.cuda_functions import on_cpu
-from ioaware.fakegpu.cuda_stand_in import CAPABILITY, StandIn
+from ioaware.fakegpu.cuda_stand_in import StandIn
 from ioaware.fakegpu.host_tensors import CUDA
 
 graph: Any = _graph
@@ -59,7 +59,7 @@ def let_the_gpu_answer(patches: Patches, stand_in: StandIn, phase: Phase) -> Non
     answers: dict[str, Any] = {
         "get_device_properties": properties,
         "is_available": True,
-        "get_compute_capability": CAPABILITY[0] * 10 + CAPABILITY[1],
+        "get_compute_capability": stand_in.target.arch,
         "is_triton_capable": True,
         "raise_if_triton_unavailable": None,
         "current_device": CUDA.index,

@@ -14,7 +14,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,17 +62,25 @@ COMPILER_OF_KERNELS: Any = _code_generator
 It copies the language's `min` and `max` on import.
 """
 
-LaunchContext = Callable[[str, tuple[int, ...], tuple[str, ...], Mapping[str, Any]], AbstractContextManager[None]]
-"""Context manager around the programs of a launch.
 
-Called with the kernel's name, its grid, notes and arguments by name.
-"""
+@dataclass(frozen=True, slots=True)
+class InterpretedLaunch:
+    """A launch whose programs run in the interpreter, with its arguments by name."""
+
+    kernel: str
+    grid: tuple[int, ...]
+    arguments: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+    failure: str | None = None
+    """Why the GPU does not run it."""
 
 
-def _no_context(
-    kernel: str, grid: tuple[int, ...], notes: tuple[str, ...], arguments: Mapping[str, Any]
-) -> AbstractContextManager[None]:
-    del kernel, grid, notes, arguments
+LaunchContext = Callable[[InterpretedLaunch], AbstractContextManager[None]]
+"""Context manager around the programs of a launch."""
+
+
+def _no_context(launch: InterpretedLaunch) -> AbstractContextManager[None]:
+    del launch
     return nullcontext()
 
 
@@ -92,8 +100,8 @@ def interpret_kernels(
 
     An autotuned kernel runs once, with its first configuration after pruning that has the values of `autotune`. Nothing is
     timed. `progress` is notified of launches and programs, `observer` also of loops and assignments. A grid that `gpu` cannot
-    launch is refused, and a configuration that it cannot run is passed over. With `compiles`, any other kernel that it cannot
-    run has a note.
+    launch is refused, and a configuration that it cannot run is passed over. With `compiles`, any other launch says why
+    `gpu` does not run it.
     """
     session = _Session(around, dict(autotune or {}), progress, observer, gpu, compiles=compiles)
     with Patches() as patches:
@@ -219,11 +227,12 @@ class _Session:
             )
         constants = {name for name, value in bound.arguments.items() if _is_constant(kernel, signature.parameters[name], value)}
         notes, self.notes = self.notes, ()
+        failure = None
         if self.compiles and self.configurations and isinstance(kernel, jit.JITFunction):
             options = {name: value for name, value in kwargs.items() if name not in signature.parameters}
             with _without_warnings():
-                notes = (*notes, *self.configurations.notes(kernel, bound.arguments, options))
-        around = self.around(kernel.fn.__name__, shape, notes, bound.arguments)
+                failure = self.configurations.failure(kernel, bound.arguments, options)
+        around = self.around(InterpretedLaunch(kernel.fn.__name__, shape, bound.arguments, notes, failure))
         language = self._language(kwargs.get("num_warps") or DEFAULT_WARPS)
         with _without_warnings(), code_left_out(), self._translation(), around, language:
             values = {

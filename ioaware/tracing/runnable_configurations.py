@@ -18,9 +18,6 @@ from ioaware.compilation.triton_ir import backend_of, compile_errors, fresh_ir, 
 from ioaware.errors import UsageError
 from ioaware.fakegpu.autotuning import ConfigurationError
 
-ONLY_INTERPRETED = "only the interpreter runs this launch"
-"""Begin of the note for a launch that a GPU cannot run."""
-
 
 class Configurations:
     """What the compiler says about the kernels of a trace.
@@ -43,12 +40,8 @@ class Configurations:
         if reason := self._failures[key]:
             raise ConfigurationError(reason)
 
-    def notes(self, kernel: Any, arguments: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return a note where the kernel does not run at this launch."""
-        reason = self._failure_of(kernel, arguments, options)
-        return (f"{ONLY_INTERPRETED}: {reason}",) if reason else ()
-
-    def _failure_of(self, kernel: Any, arguments: Mapping[str, Any], options: Mapping[str, Any]) -> str | None:
+    def failure(self, kernel: Any, arguments: Mapping[str, Any], options: Mapping[str, Any]) -> str | None:
+        """Return why the GPU does not run the kernel at this launch, or None."""
         try:
             with compile_errors(kernel.fn.__name__, kernel.fn.__code__.co_filename, self._gpu):
                 source, parsed = source_at(kernel, arguments, options, backend_of(self._gpu))

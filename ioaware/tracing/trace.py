@@ -33,7 +33,7 @@ from ioaware.fakegpu.replaced_names import one_look
 from ioaware.fakegpu.storages import AllocationTracker
 from ioaware.fakegpu.torch_settings import torch_settings_restored
 from ioaware.result import Check, Launch, ParamValue, Result, total
-from ioaware.targets.loading import what_raised
+from ioaware.targets.loading import remedy_of, what_raised
 from ioaware.targets.module_state import module_state_restored
 from ioaware.targets.output_check import tensors, worst_error
 from ioaware.targets.set_order import executed_code, lines_in_set_order, set_order_notes
@@ -41,10 +41,9 @@ from ioaware.targets.target import Target, compulsory_bytes, work_of
 from ioaware.targets.tensor_params import is_placeholder
 from ioaware.torchcompile.compile_hooks import compiled_code_forgotten, torch_compile_on_fake_gpu
 from ioaware.tracing.byte_counter import ByteCounter, count_accesses
-from ioaware.tracing.interpreter import interpret_kernels
+from ioaware.tracing.interpreter import InterpretedLaunch, interpret_kernels
 from ioaware.tracing.observer import Observer
 from ioaware.tracing.poison import Poison
-from ioaware.tracing.runnable_configurations import ONLY_INTERPRETED
 from ioaware.tracing.trace_progress import Progress
 
 SEED = 0
@@ -110,11 +109,13 @@ def _traced(target: Target, params: Mapping[str, ParamValue], tracer: Tracer) ->
                 work, recording = Work(run=lambda: building.output), building
             else:
                 recording = tracer.record(work.run)
-        check, order = _check(work, recording.output), set_order_notes(lines_in_set_order(executed))
-        notes = (*stand_in.notes, *order, *_placeholder_notes(work), *_check_notes(check))
+        check = _check(work, recording.output)
+        imported = stand_in.imported_for_others(executed.codes.values())
+        doubts = (*set_order_notes(lines_in_set_order(executed)), *imported)
+        notes = (*stand_in.notes, *doubts, *_placeholder_notes(work), *_check_notes(check))
     _refuse_without_choice(target.name, autotune, recording.launches)
     result = _result(target, values, recording, check, notes)
-    return replace(result, exact=False) if stand_in.differences or order else result
+    return replace(result, exact=False) if stand_in.differences or doubts else result
 
 
 def _refuse_without_choice(target: str, autotune: Mapping[str, ParamValue], launches: Sequence[Launch]) -> None:
@@ -180,19 +181,26 @@ class Tracer:
         return Recording(self.launches, memory.extra_bytes(output), output)
 
     @contextmanager
-    def launch(
-        self, kernel: str, grid: tuple[int, ...], notes: tuple[str, ...], arguments: Mapping[str, Any]
-    ) -> Generator[None]:
+    def launch(self, launch: InterpretedLaunch) -> Generator[None]:
         """Count a launch, whose programs run inside the block."""
         if self._host_tensors:
-            self._host_tensors.refuse(arguments.values())
-        counter, names = ByteCounter(), self._names.of(arguments) or None
+            self._host_tensors.refuse(launch.arguments.values())
+        counter, names = ByteCounter(), self._names.of(launch.arguments) or None
         with count_accesses(counter, self._observer):
             yield
-        moved, notes = counter.traffic(), (*notes, *counter.notes)
-        exact = not any(note.startswith(ONLY_INTERPRETED) for note in notes)
-        launch = Launch(kernel, grid, requested=moved, flops=counter.flops, exact=exact, notes=notes, parameters=names)
-        self.launches.append(launch)
+        moved = counter.traffic()
+        only_here = (f"only the interpreter runs this launch: {launch.failure}",) if launch.failure else ()
+        self.launches.append(
+            Launch(
+                launch.kernel,
+                launch.grid,
+                requested=moved,
+                flops=counter.flops,
+                exact=launch.failure is None,
+                notes=(*launch.notes, *only_here, *counter.notes),
+                parameters=names,
+            )
+        )
 
 
 @contextmanager
@@ -219,7 +227,7 @@ def user_errors(target: str) -> Generator[None]:
         raise
     except BaseException as error:
         missing = isinstance(error, (AttributeError, NotImplementedError)) and "nterpreter" in str(error)
-        remedy = "Triton's interpreter lacks what this kernel uses." if missing else "The function must run by itself first."
+        remedy = "Triton's interpreter lacks what this kernel uses." if missing else remedy_of(error)
         raise UsageError(what_raised(target, error), remedy) from error
 
 

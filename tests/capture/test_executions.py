@@ -11,8 +11,9 @@ import pytest
 
 from ioaware.capture import capture as capture_module
 from ioaware.capture import index_data
-from ioaware.capture.capture import OTHER_SEEDS, alike_configurations
+from ioaware.capture.capture import alike_configurations
 from ioaware.capture.executions import Executions
+from ioaware.capture.other_draws import OTHER_SEEDS, Chance
 from ioaware.compilation.execution.program_values import Moved
 from ioaware.derivation.derive import derive
 from ioaware.targets.loading import load_file
@@ -60,10 +61,11 @@ def drawn_by_python() -> object:
     return TARGETS.drawn_by_python()
 
 
-@pytest.mark.parametrize(("target", "times"), [(gathered_after_a_draw, 1), (drawn_by_python, 2 + len(OTHER_SEEDS))])
+@pytest.mark.parametrize(("target", "times"), [(gathered_after_a_draw, 1), (drawn_by_python, 2 + len(OTHER_SEEDS) + 1)])
 def test_runs_with_other_random_numbers_execute_other_contents_alone(
     target: Any, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Drawn contents are executed for each draw, and once as unknown ones."""
     executed: list[object] = []
     execute = index_data.execute
 
@@ -81,7 +83,7 @@ def test_chance_is_looked_for_once_in_alike_configurations(
     are_alike: bool, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(capture_module, "_is_random", lambda *args: bool(asked.append(args)))
+    monkeypatch.setattr(capture_module, "look_for_chance", lambda *args: Chance(decides=bool(asked.append(args))))
     target = load_target(gathered_after_a_draw)
     with alike_configurations() if are_alike else nullcontext():
         found = [capture_module.capture(target, {}) for _ in range(2)]

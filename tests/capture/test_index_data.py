@@ -107,12 +107,13 @@ def test_other_floats_decide_nothing(name: str) -> None:
     assert any("a branch depends on a value" in note for note in result.launches[-1].notes)
 
 
-def test_random_addresses_decide_no_bytes() -> None:
+@pytest.mark.parametrize("name", ["places_at_random", "places_of_python", "places_of_numpy"])
+def test_random_addresses_decide_no_bytes(name: str) -> None:
     """Each of 10 rows of 400 B is read and stored.
 
     It has a place of 8 B, and each program reads 2 offsets of 4 B.
     """
-    result, target = derive_target("places_at_random"), load_target(TARGETS.places_at_random)
+    result, target = derive_target(name), load_target(getattr(TARGETS, name))
     traced = trace(target, target.resolve({})).requested
     assert result.exact
     assert result.requested
@@ -123,8 +124,17 @@ def test_random_addresses_decide_no_bytes() -> None:
     assert "bytes for the contents of starts that the function built" in result.launches[-1].notes
 
 
-def test_random_masks_are_not_exact() -> None:
-    result = derive_target("left_out_at_random")
+@pytest.mark.parametrize("name", ["rare_key_of_python", "rare_key_of_numpy"])
+def test_a_mask_of_drawn_keys_is_not_exact_where_draws_agree(name: str) -> None:
+    result = derive_target(name)
+    assert not result.exact
+    assert any("keys that the function built, which are random" in note for note in result.launches[-1].notes)
+    assert derive_target("key_of_a_seed").exact
+
+
+@pytest.mark.parametrize("name", ["left_out_at_random", "left_out_by_numpy"])
+def test_random_masks_are_not_exact(name: str) -> None:
+    result = derive_target(name)
     assert not result.exact
     assert any("places, starts that the function built, which are random" in note for note in result.launches[-1].notes)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +146,15 @@ def test_ptxas_errors_are_not_printed(capfd: pytest.CaptureFixture[str]) -> None
     with pytest.raises(UsageError, match="ptxas"):
         derive(target, target.resolve({}))
     assert capfd.readouterr().out == ""
+
+
+def test_ptxas_errors_are_not_in_the_output_of_host_code() -> None:
+    """Threads compile while host code runs, which has a stdout of its own."""
+    output = io.StringIO()
+    with MachineCode(DEFAULT_GPU), redirect_stdout(output):
+        resource_usage.ptxas_stage.print("the whole program")
+    assert output.getvalue() == ""
+    assert not hasattr(resource_usage.ptxas_stage, "print")
 
 
 def test_user_compiler_hook_is_applied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -61,6 +61,27 @@ def test_a_long_expression_of_sizes_is_counted_by_execution() -> None:
 
 
 @triton.jit
+def scaled_kernel(x, scales, out, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(out + i, tl.load(x + i, i < n) * tl.load(scales + i // 100, i < n), i < n)
+
+
+def scaled(n: int = 1000) -> None:
+    x = torch.arange(n, dtype=torch.int32, device="cuda")
+    scaled_kernel[(triton.cdiv(n, 256),)](x, torch.empty(10, device="cuda"), torch.empty(n, device="cuda"), n, B=256)
+
+
+def test_sectors_that_no_data_decide_name_none() -> None:
+    """256 lanes span 2 sectors of scales at most, as 8 of 4 B lie in one."""
+    target = load_target(scaled)
+    derived = derive(target, target.resolve({}), machine_code=False)
+    assert derived.exact
+    assert derived.requested.read_sector_bytes == 1000 * 4 + 5 * 32
+    note = "sectors at these sizes, by executing the kernel's integers: no formula has a rule for them"
+    assert note in derived.launches[-1].notes
+
+
+@triton.jit
 def mixed_kernel(keys, x, out, B: tl.constexpr):
     i = tl.arange(0, B)
     key = tl.load(keys + i)

@@ -289,8 +289,19 @@ def scaled(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
 """
 
 
-def test_a_custom_operator_takes_the_names_of_its_function(tmp_path: Path) -> None:
-    (tmp_path / "scale.py").write_text(AUTOGRAD.partition("class Scale")[0] + OPERATOR)
+TRITON_OPERATOR = """
+@torch.library.triton_op("ioaware_test::scaled_by_triton", mutates_args={})
+def scaled(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
+    out = torch.empty_like(x)
+    kernel = torch.library.wrap_triton(scale_kernel)
+    kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), factor, BLOCK=1024)
+    return out
+"""
+
+
+@pytest.mark.parametrize("operator", [OPERATOR, TRITON_OPERATOR])
+def test_a_custom_operator_takes_the_names_of_its_function(tmp_path: Path, operator: str) -> None:
+    (tmp_path / "scale.py").write_text(AUTOGRAD.partition("class Scale")[0] + operator)
     target = load_target(f"{tmp_path / 'scale.py'}:scaled")
     assert [one.name for one in target.params] == ["x", "factor"]
     derived = derive(target, target.resolve({"x": "f32[n=4096]"}, typed=True))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ioaware.capture.data_reads.replay import NUMPY_REFUSED
 from ioaware.errors import IoawareError, UsageError
 from ioaware.symints.host_line import ReadsDataError
-from ioaware.targets.loading import failing_line, what_raised
+from ioaware.targets.loading import failing_line, remedy_of, what_raised
 
 SYMBOLIC_NUMBERS = ("SymFloat", "SymInt", "SymBool")
 """Types of torch that its messages name where Python needs a plain number."""
@@ -35,7 +35,7 @@ def user_error(name: str, error: Exception) -> IoawareError:
 
 def raised(name: str, error: BaseException) -> UsageError:
     """Return what the function `name` raised, as its own fault."""
-    found = UsageError(what_raised(name, error), "The function must run by itself first.")
+    found = UsageError(what_raised(name, error), remedy_of(error))
     found.__cause__ = error
     return found
 

@@ -93,7 +93,7 @@ class HostRunner:
         """Host code that the first plain run ran, with its global variables."""
         self._set_lines: tuple[str, ...] | None = None
         self._state = HostState(target.call)
-        self._stand_in = StandIn()
+        self._stand_in = StandIn(gpu)
         """What depends on the GPU, in all runs.
 
         Later ones find what the first compiled.
@@ -249,9 +249,9 @@ class HostRunner:
             if self._more_later:
                 run.symbols.assume(f"{MORE_LATER}: {self._more_later} is not in the first, whose formulas these are")
             run.notes, run.may_differ = self._stand_in.notes, bool(self._stand_in.differences)
-            if order := set_order_notes(self._set_lines or ()):
-                run.notes += order
-                run.may_differ = True
+            imported = self._stand_in.imported_for_others(self._executed.values())
+            doubts = (*set_order_notes(self._set_lines or ()), *imported)
+            run.notes, run.may_differ = (*run.notes, *doubts), run.may_differ or bool(doubts)
         except (Exception, SystemExit) as error:
             run.error = error if isinstance(error, Exception) else raised(self.name, error)
         finally:

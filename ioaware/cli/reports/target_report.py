@@ -46,14 +46,15 @@ def findings_of(
 
     spans = [parse_span(text) for text in over]
     where = find_machine_or_file(machine)
-    loaded = load_target(target)
+    compiled_for = gpu_or_machines(gpu, where)
+    loaded = load_target(target, compiled_for)
     named, data = split_unknowns(dict(given))
     return find(
         loaded,
         loaded.resolve(named, typed=True),
         words=shlex.join([target, *_options(given, config, machine, gpu), *(("--store", str(store)) if store else ())]),
         machine=where,
-        gpu=gpu_or_machines(gpu, where),
+        gpu=compiled_for,
         autotune={name: infer_value(text) for name, text in config.items()},
         data=data,
         over=spans,

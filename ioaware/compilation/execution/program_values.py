@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -91,6 +91,11 @@ class Moved:
     """Accessed elements outside their storage, by instruction and line."""
     contents: Mapping[str, Array] = field(default_factory=dict[str, Array])
     """Elements of the storages whose contents were read, by tensor."""
+    without: Callable[[Collection[str]], Moved] | None = None
+    """Execute the launch again without the contents of these tensors.
+
+    Raises `UndeterminedError` where an access depends on them.
+    """
 
     def same_bytes(self, other: Moved) -> bool:
         """Return whether another execution moved the same bytes, with the same operations."""

@@ -427,3 +427,42 @@ def places_at_random(dim: int = 100):
 def left_out_at_random(dim: int = 100):
     """Rows of fixed ranges go to random places, of which one is masked."""
     launch_places(torch.randint(0, 10, (10,), device="cuda"), dim, 3)
+
+
+@triton.jit
+def unless_seven(x, keys, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    is_taken = (at < n) & (tl.load(keys + at, at < n) != 7)
+    tl.store(out + at, tl.load(x + at, is_taken), is_taken)
+
+
+def launch_keys(keys):
+    n = keys.numel()
+    x = torch.randn(n, device="cuda")
+    unless_seven[(triton.cdiv(n, 64),)](x, keys, torch.empty_like(x), n, BLOCK=64)
+
+
+def rare_key_of_python():
+    """One draw in 5000 has a key that is left out."""
+    launch_keys(torch.tensor([random.randrange(100_000) for _ in range(20)], device="cuda"))
+
+
+def rare_key_of_numpy():
+    launch_keys(torch.from_numpy(np.random.default_rng().integers(0, 100_000, 20)).cuda())
+
+
+def key_of_a_seed():
+    launch_keys(torch.tensor([random.Random(5).randrange(100_000) for _ in range(20)], device="cuda"))
+
+
+def places_of_python(dim: int = 100):
+    launch_places(torch.tensor([random.randrange(10) for _ in range(10)], device="cuda"), dim, None)
+
+
+def places_of_numpy(dim: int = 100):
+    launch_places(torch.from_numpy(np.random.permutation(10)).cuda(), dim, None)
+
+
+def left_out_by_numpy(dim: int = 100):
+    """One place of ten is left out in every permutation."""
+    launch_places(torch.from_numpy(np.random.permutation(10)).cuda(), dim, 3)

@@ -15,8 +15,9 @@ from math import prod
 from ioaware.analysis.ir.accesses.access_log import Loop
 from ioaware.analysis.ir.accesses.values import UNDEFINED, Target, Value, lane, lane_symbol, lanes, relabel, reshape, select
 from ioaware.analysis.ir.algebra.constructors import greatest, mod, substitute
-from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Poly, poly
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Choice, Poly, Test, poly
 from ioaware.analysis.ir.algebra.predicates import at_least_zero, choice, is_zero, negation
+from ioaware.analysis.ir.algebra.prover import positive
 from ioaware.analysis.ir.interpreter.arith import BINARY, LOGICAL, compare, high_product, truncate, zero_extend
 from ioaware.analysis.ir.interpreter.symbolic_interpreter import Handler, Interpreter
 from ioaware.analysis.ir.mlir.parser import Operation, split_top
@@ -93,12 +94,23 @@ def _arith(walk: Interpreter, operation: Operation) -> None:
     if b == ZERO and name in DIVISIONS:
         define_unknown(walk, operation, BY_ZERO)
         return
+    if name in DIVISIONS and _may_vanish(b):
+        walk.record.assume(f"takes the divisor at {walk.where(operation)} for other than 0 where a program divides by it")
+        b = b + is_zero(b)
     rule = (LOGICAL if truth else BINARY).get(name)
     result = rule(a, b) if rule else _cast(name, a, operands[0].type, kind)
     if result is None:
         define_unknown(walk, operation)
     else:
         walk.values[operation.results[0]] = Value(kind, result)
+
+
+def _may_vanish(divisor: Poly) -> bool:
+    """Return whether a divisor may be 0 on a path that does not divide.
+
+    An example is a number of workers that is 0 where a branch has none. A quotient by 0 is undefined, so any value is right.
+    """
+    return any(isinstance(atom, (Test, Choice)) for atom in divisor.atoms) and not positive(divisor) and not positive(-divisor)
 
 
 def _counts_rounds(walk: Interpreter, a: Poly, b: Poly) -> bool:

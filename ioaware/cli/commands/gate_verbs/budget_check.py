@@ -74,11 +74,12 @@ def check(
             "check has no budget to hold the target against", 'For example --max-bytes "12*n" --vs-compulsory 1.05.'
         )
     check_budgets(budgets)
-    loaded = load_target(target)
+    chosen_gpu = find_gpu(gpu)
+    loaded = load_target(target, chosen_gpu)
     named, data = split_unknowns(given)
     params = loaded.resolve(named, typed=True)
     chosen = {name: infer_value(text) for name, text in config.items()}
-    deriving = partial(derive, loaded, params, gpu=find_gpu(gpu), data=data, machine_code="max_spills" in budgets)
+    deriving = partial(derive, loaded, params, gpu=chosen_gpu, data=data, machine_code="max_spills" in budgets)
     derived = deriving(autotune=chosen)
     judgements = judge_all(derived, lambda values: deriving(autotune={**chosen, **values}), budgets, chosen)
     verdict = worst(judgement.verdict for judgement in judgements)

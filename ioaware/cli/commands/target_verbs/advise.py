@@ -58,9 +58,9 @@ def advise(
         several = GpuPlans(target, resolve(find_case(target).params, given, target, typed=True), gpus, found, verb="advise")
         emit(lambda: {"schema": 1, **several.to_dict()}, several.text, as_json=as_json, output=output)
         return
-    loaded = load_target(target)
-    params = loaded.resolve(given, typed=True)
     compiled_for = gpu_or_machines(gpu, found)
+    loaded = load_target(target, compiled_for)
+    params = loaded.resolve(given, typed=True)
     result = run_advised(loaded, params, machine=found, gpu=compiled_for, seconds=seconds, on_start=progress)
     emit(result.to_dict, lambda: advice_text(result), as_json=as_json, output=output)
 

@@ -79,7 +79,8 @@ def derive(
     from ioaware.targets.signature import infer_value
     from ioaware.targets.target import load_target
 
-    loaded = load_target(target)
+    chosen_gpu = find_gpu(gpu)
+    loaded = load_target(target, chosen_gpu)
     named, data = split_unknowns(given)
     params = loaded.resolve(named, typed=True)
     if gpus is not None:
@@ -90,7 +91,7 @@ def derive(
 
         found = derive_exchanges(loaded, params, gpus)
         chosen = {name: infer_value(text) for name, text in config.items()}
-        kernels = derive_rank_kernels(loaded, params, found, gpu=find_gpu(gpu), autotune=chosen, data=data)
+        kernels = derive_rank_kernels(loaded, params, found, gpu=chosen_gpu, autotune=chosen, data=data)
         emit(
             lambda: ranks_data(target, params, found, kernels),
             lambda: ranks_text(target, params, found, kernels),
@@ -103,11 +104,11 @@ def derive(
         from ioaware.cli.eager_tables import against_eager_text
         from ioaware.derivation.against_eager import against_eager as run_both
 
-        both = run_both(loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data)
+        both = run_both(loaded, params, gpu=chosen_gpu, autotune=chosen, data=data)
         emit(both.to_dict, lambda: against_eager_text(both), as_json=as_json, output=output)
         return
     result = run_derived(
-        loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data, counters=counters, check=check, eager=eager
+        loaded, params, gpu=chosen_gpu, autotune=chosen, data=data, counters=counters, check=check, eager=eager
     )
     verbose = settings().verbose
     emit(result.to_dict, lambda: derived_text(result, as_latex=as_latex, verbose=verbose), as_json=as_json, output=output)

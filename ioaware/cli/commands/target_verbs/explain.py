@@ -52,11 +52,12 @@ def explain(target: str, given: dict[str, str], gpu: str, config: dict[str, str]
     from ioaware.targets.signature import infer_value
     from ioaware.targets.target import load_target
 
-    loaded = load_target(target)
+    chosen_gpu = find_gpu(gpu)
+    loaded = load_target(target, chosen_gpu)
     named, data = split_unknowns(given)
     params = loaded.resolve(named, typed=True)
     chosen = {name: infer_value(text) for name, text in config.items()}
-    result = run_derived(loaded, params, gpu=find_gpu(gpu), autotune=chosen, data=data)
+    result = run_derived(loaded, params, gpu=chosen_gpu, autotune=chosen, data=data)
     source, verbose = AnnotatedSource.of(result), settings().verbose
     emit(source.to_dict, lambda: _text(source, verbose), as_json=as_json, output=output)
 

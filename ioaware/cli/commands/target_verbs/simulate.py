@@ -56,11 +56,11 @@ def simulate(
     from ioaware.targets.target import load_target
 
     found = find_machine_or_file(machine)
-    loaded = load_target(target)
+    compiled_for = gpu_or_machines(gpu, found)
+    loaded = load_target(target, compiled_for)
     named, data = split_unknowns(given)
     params = loaded.resolve(named, typed=True)
     chosen = {name: infer_value(text) for name, text in config.items()}
-    compiled_for = gpu_or_machines(gpu, found)
     result = run_simulated(loaded, params, machine=found, gpu=compiled_for, autotune=chosen, data=data, cold=cold)
     emit(result.to_dict, lambda: simulated_text(result), as_json=as_json, output=output)
 

@@ -88,3 +88,31 @@ def test_a_division_by_zero_is_undefined() -> None:
     derived = launched.derive()
     assert not derived.exact
     assert any("divided by zero" in note for note in derived.notes)
+
+
+@triton.jit
+def shared_remainder(x, out, n, tiles, WORKERS: tl.constexpr, B: tl.constexpr):
+    """The last `WORKERS` programs share the tiles that remain, where there are more."""
+    pid, at = tl.program_id(0), tl.arange(0, B)
+    if tiles < WORKERS:
+        whole = tl.num_programs(0)
+        workers = 0
+    else:
+        whole = tl.num_programs(0) - WORKERS
+        workers = WORKERS
+    if pid < whole:
+        tl.store(out + pid * B + at, tl.load(x + pid * B + at))
+    else:
+        share = (tiles - whole) // workers
+        for tile in range(whole + (pid - whole) * share, whole + (pid - whole + 1) * share):
+            tl.store(out + tile * B + at, tl.load(x + tile * B + at))
+
+
+def test_a_divisor_may_be_zero_where_no_program_divides() -> None:
+    """Of 11 tiles 3 of 7 programs take one each, and 4 take two."""
+    launched = Launched(shared_remainder, [Tensor(16 * N), Tensor(16 * N), N, TILES], [N], [], {"WORKERS": 4, "B": 16})
+    derived = launched.derive()
+    assert derived.exact, derived.notes
+    assert derived.read_bytes.evaluate({"n": 7, "tiles": 11}) == 4 * 16 * (3 + 4 * 2)
+    assert derived.read_bytes.evaluate({"n": 3, "tiles": 3}) == 4 * 16 * 3
+    assert any("takes the divisor at" in note for note in derived.notes)
