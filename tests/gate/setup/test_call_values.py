@@ -109,3 +109,15 @@ def test_a_name_that_two_modules_have_is_read_in_its_own_only(tmp_path: Path) ->
     more = next(one for one in find_host_functions(tmp_path) if one.path == "more.py")
     read_call_values(tmp_path, [function(tmp_path, ""), more])
     assert [param.values for param in more.params] == [[], ["more"], [1]]
+
+
+def test_a_file_without_the_name_is_not_read(tmp_path: Path) -> None:
+    """It may be of another version of Python."""
+    found = function(tmp_path, "f(x, 'a')")
+    (tmp_path / "old.py").write_text("print 1\n")
+    read_call_values(tmp_path, [found])
+    assert [param.values for param in found.params] == [[], ["a"], []]
+    (tmp_path / "more.py").write_text(KERNEL + AUTOGRAD)
+    (applied,) = [one for one in find_host_functions(tmp_path) if one.name == "Scale.apply"]
+    read_call_values(tmp_path, [applied])
+    assert [param.values for param in applied.params] == [[], ["mean", "sum"]]
