@@ -293,7 +293,7 @@ def test_the_worker_derives_each_configuration(tmp_path: Path, monkeypatch: pyte
 
 
 class Python(SimpleNamespace):
-    """What a worker sees of its Python: an import path, and few modules that are imported."""
+    """What a worker sees of its Python: an import path and few modules."""
 
     def __init__(self, *path: str) -> None:
         super().__init__(path=list(path), modules={}, prefix="/venv", base_prefix="/usr", stdout=sys.stdout)

@@ -123,7 +123,10 @@ def test_what_is_derived_again_only_where_it_is_held(
 
 
 class Derivations:
-    """Derivations of a call that are made up: `options` are those of each, `chosen` a configuration that a budget tries."""
+    """Derivations of a call that are made up.
+
+    `sizes` and `options` are those of each, and `chosen` is a configuration that a budget tries.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.options: list[dict[str, Any]] = []

@@ -63,7 +63,10 @@ def test_a_device_is_passed_and_is_no_parameter(tmp_path: Path) -> None:
 
 
 class Trials:
-    """Trials of guesses that are made up: what each reads, and with it how many sizes and kernels it shows."""
+    """Trials of guesses that are made up.
+
+    `reads` has the formula of each, None for one that does not work. Each term of it is a kernel's.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *reads: str | None) -> None:
         self.reads = reads

@@ -89,7 +89,7 @@ def test_code_that_is_to_run_later_is_noted_and_registered(notes: HostEvents) ->
 
 
 def test_handlers_of_packages_are_not_noted(notes: HostEvents) -> None:
-    """Of the function that registers, whoever calls it."""
+    """What counts is the function that registers."""
     names: dict[str, Any] = {"atexit": atexit}
     exec(compile("def of_a_package():\n    atexit.register(print)\n", f"{INSTALLED[0]}package.py", "exec"), names)  # noqa: S102
     names["of_a_package"]()
