@@ -80,7 +80,8 @@ def configured(root: Path, *arguments: str, **more: Any) -> Any:
     added: list[str] = []
     return SimpleNamespace(
         rootpath=root, invocation_params=invocation, addinivalue_line=lambda *line: added.append(line[0]),
-        getoption=lambda name, default=None: more.get(name.removeprefix("--"), default),
+        getoption=lambda name, default=None: more.get(name.removeprefix("--").replace("-", "_"), default),
+        stash={}, pluginmanager=SimpleNamespace(register=lambda plugin, name: None if more.get("blocked") else name),
     )  # fmt: skip
 
 
@@ -91,6 +92,33 @@ def test_a_ledger_that_cannot_be_read_ends_pytest_with_its_error(tmp_path: Path)
     what, remedy = str(raised.value).splitlines()
     assert what == f"{tmp_path / LEDGER}: not a ledger (schema 2, this version reads schema 1)"
     assert remedy.strip()
+
+
+def test_a_run_that_could_not_be_held_is_refused(tmp_path: Path) -> None:
+    pytest_configure(configured(tmp_path))
+    for more, said in (
+        ({"blocked": True}, "the plugin 'ioaware traffic session' is blocked (-p no:), and with it what fails a run"),
+        ({"traffic_complete": True}, f"--traffic-complete needs {tmp_path / LEDGER}: run `ioaware coverage --write`"),
+    ):
+        with pytest.raises(pytest.UsageError) as raised:
+            pytest_configure(configured(tmp_path, **more))
+        assert str(raised.value) == said
+
+
+def test_a_request_of_a_file_or_in_ci_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def said(*arguments: str) -> str:
+        with pytest.raises(pytest.UsageError) as raised:
+            pytest_configure(configured(tmp_path, *arguments, traffic="accept"))
+        return str(raised.value)
+
+    monkeypatch.delenv("CI", raising=False)
+    of_a_file = "--traffic=accept is taken from the command line only, not from PYTEST_ADDOPTS or a file"
+    assert said() == said("--traffic=create") == of_a_file
+    for arguments in (("--traffic=accept",), ("--traffic", "accept")):
+        monkeypatch.setenv("CI", "true")
+        assert said(*arguments) == "--traffic=accept writes snapshots, which CI must not do (the environment sets CI)"
+        monkeypatch.setenv("CI", "False")
+        pytest_configure(configured(tmp_path, *arguments, traffic="accept"))
 
 
 @pytest.mark.parametrize("more", [{"numprocesses": 2}, {"tx": ["popen"]}, {"workerinput": {}}], ids=str)

@@ -77,6 +77,7 @@ class Trials:
         monkeypatch.setattr(call_trial, "_tried", self.trial)
 
     def trial(self, loaded: object, root: Path, gpu: str, guess: Any) -> dict[str, Any]:
+        assert (loaded, root, gpu) == ("k.py:f", Path("/root"), "cuda:80")
         number = guess["params"]["number"]
         self.tried.append(number)
         reads = self.reads[number]
@@ -86,7 +87,7 @@ class Trials:
 
     def __call__(self) -> dict[str, Any]:
         guesses = [{"params": {"number": at}, "sizes": {"n": 8, "m": 4}, "small": {}} for at in range(len(self.reads))]
-        return try_calls("k.py:f", Path(), "cuda:90", guesses, report=self.reported.append)
+        return try_calls("k.py:f", Path("/root"), "cuda:80", guesses, report=self.reported.append)
 
 
 def test_the_search_ends_after_some_that_work_or_with_one_that_shows_all(monkeypatch: pytest.MonkeyPatch) -> None:

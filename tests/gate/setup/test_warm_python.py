@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from io import BytesIO
@@ -102,11 +103,19 @@ def test_commands_run_in_the_root_with_the_server_and_without(tmp_path: Path, mo
     started: list[dict[str, Any]] = []
     nothing = lambda *_: None  # noqa: E731
     server = SimpleNamespace(stdin=BytesIO(), stdout=BytesIO(), kill=nothing, communicate=nothing)  # it has ended
-    monkeypatch.setattr(warm_python.subprocess, "Popen", lambda command, **options: started.append(options) or server)
-    monkeypatch.setattr(warm_python.subprocess, "run", lambda command, **options: started.append(options) or "ran")
+    monkeypatch.setattr(
+        warm_python.subprocess, "Popen", lambda command, **how: started.append(how | {"command": command}) or server
+    )
+    monkeypatch.setattr(
+        warm_python.subprocess, "run", lambda command, **how: started.append(how | {"command": command}) or "ran"
+    )
     with WarmPython(tmp_path) as python:
-        assert python.run(["says"], tmp_path / "base", 2.5) == "ran"
+        assert python.run(["says", "a"], tmp_path / "base", 2.5) == "ran"
     assert [one["cwd"] for one in started] == [tmp_path, tmp_path]
+    module = [sys.executable, "-P", "-m"]
+    assert [one["command"] for one in started] == [[*module, warm_python.__name__], [*module, "says", "a"]]
+    assert (started[0]["stdin"], started[0]["stdout"]) == (subprocess.PIPE, subprocess.PIPE)
+    assert started[0]["env"] == warm_python.environment()
     assert (started[1]["timeout"], started[1]["capture_output"], started[1]["check"]) == (2.5, True, False)
     assert str(tmp_path / "base") in started[1]["env"]["PYTHONPATH"].split(os.pathsep)
 
