@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ioaware.errors import UsageError
-from ioaware.gate.budgets import Work, check_budgets, judge
+from ioaware.gate.budgets import EXAMPLE, Work, check_budgets, judge
 from ioaware.gate.formulas.formula_names import symbols
 from ioaware.gate.formulas.formula_reader import read_formula
 from ioaware.gate.verdict import Verdict
@@ -99,8 +99,27 @@ def test_a_limit_of_the_wrong_type_is_refused(name: str, limit: Any) -> None:
 
 
 def test_a_budget_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(UsageError, match="there is no budget 'max_byte'"):
+    with pytest.raises(UsageError) as raised:
         check_budgets({"max_byte": 3})
+    every = "max_bytes, max_reads, max_writes, max_torch_bytes, vs_compulsory, max_spills, min_tma_loads"
+    assert (raised.value.what, raised.value.remedy) == ("there is no budget 'max_byte'", f"Budgets: {every}. {EXAMPLE}")
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "wanted"),
+    [
+        ("max_bytes", -1, "a formula or a whole number"),
+        ("max_reads", 1.5, "a formula or a whole number"),
+        ("max_spills", "n", "a whole number"),
+        ("min_tma_loads", -1, "a whole number"),
+        ("vs_compulsory", "n", "a positive number"),
+    ],
+)
+def test_what_a_limit_must_be_is_said(name: str, limit: Any, wanted: str) -> None:
+    """Bytes may have a formula. Counts have none."""
+    with pytest.raises(UsageError) as raised:
+        check_budgets({name: limit})
+    assert (raised.value.what, raised.value.remedy) == (f"{name} is {wanted}, not {limit!r}", EXAMPLE)
 
 
 def test_a_formula_without_a_value_says_so() -> None:

@@ -114,6 +114,25 @@ def test_a_resource_that_is_unknown_on_one_side_is_incomparable() -> None:
     assert difference(row_without_spills(), row_without_spills()).verdict is Verdict.SAME
 
 
+def test_atomics_that_are_unknown_are_held_and_other_unknown_bytes_are_not() -> None:
+    def unknown(*kinds: str) -> Row:
+        made = changed_row()
+        return replace(made, bytes={**made.bytes, **dict.fromkeys(kinds)})
+
+    found = difference(unknown("atomics"), unknown("atomics"))
+    assert [(one.verdict, one.reason) for one in found.rows if one.name == "atomics"] == [(Verdict.INCOMPARABLE, "unknown")]
+    assert {one.name: one.gated for one in found.rows}["atomics"]
+    assert found.verdict is Verdict.INCOMPARABLE
+    sectors = unknown("read_sectors", "write_sectors")
+    assert difference(sectors, sectors).verdict is Verdict.SAME
+    assert difference(changed_row(), sectors).verdict is Verdict.INCOMPARABLE
+
+
+def test_other_numbers_of_the_same_ir_are_of_another_ioaware() -> None:
+    found = difference(row(), row("12*n", 12_000))
+    assert found.reason == "the same IR, arguments and grids: ioaware derives them differently now"
+
+
 def test_a_lost_tma_load_is_worse_and_a_gained_one_better() -> None:
     with_tma, without = changed_row(tma_loads=2), row(tma_loads=1)
     assert difference(with_tma, without).verdict is Verdict.WORSE

@@ -10,6 +10,8 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -22,6 +24,7 @@ from ioaware.gate import side_worker, sides
 from ioaware.gate.row import row_of
 from ioaware.gate.sides import REMEDY, Request, rows_of_sides
 from ioaware.gate.verdict import BaselineError
+from tests.support import ROOT
 from tests.support.gate_rows import document
 
 REQUEST = Request({"n": "4"}, "cuda:80", {"BLOCK": "64"}, 7.0)
@@ -215,6 +218,28 @@ def test_a_document_that_is_too_long(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert (raised.value.what, raised.value.remedy) == (what, "Derive it again.")
 
 
+def test_an_error_in_a_store_names_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[tuple[Path, Any]] = []
+
+    @contextmanager
+    def store(path: Path, **how: Any) -> Generator[Any]:
+        opened.append((path, how))
+        found = (SimpleNamespace(source=source, to_dict=lambda: {"schema": 9}) for source in sources)
+        yield SimpleNamespace(results=lambda: list(found))
+
+    monkeypatch.setattr("ioaware.sweep.store.Store", store)
+    sources = ["measure", "derive"]
+    with pytest.raises(DataError, match=r"^runs\.db: not what `ioaware derive --json` prints") as raised:
+        rows_of_sides(["runs.db"], Request({}, "cuda:90", {}))
+    assert raised.value.remedy == "Derive it again."
+    sources = ["measure"]
+    with pytest.raises(BaselineError) as without:
+        rows_of_sides(["runs.db"], Request({}, "cuda:90", {}))
+    said = (without.value.what, without.value.remedy)
+    assert said == ("runs.db holds no derived result", "Sweep a study with the source derive into it.")
+    assert opened == [(Path("runs.db"), {"readonly": True})] * 2
+
+
 QUESTION = {"target": "k.py:f", "params": {}, "gpu": "cuda:90", "config": {}, "moved": None}
 
 
@@ -267,18 +292,30 @@ def test_the_worker_derives_each_configuration(tmp_path: Path, monkeypatch: pyte
     assert side_worker._derive({**question, "config": {"LOAD": "0"}})["by_configuration"] == {}
 
 
+class Python(SimpleNamespace):
+    """What a worker sees of its Python: an import path and few modules."""
+
+    def __init__(self, *path: str) -> None:
+        super().__init__(path=list(path), modules={}, prefix="/venv", base_prefix="/usr", stdout=sys.stdout)
+
+    def imported(self, name: str, folder: Path) -> ModuleType:
+        """Import a module that is made up, from a folder."""
+        made = self.modules[name] = ModuleType(name)
+        made.__file__ = str(folder / f"{name}.py")
+        return made
+
+
 def test_code_of_the_working_tree_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     tree, copy = tmp_path / "tree", tmp_path / "copy"
-    monkeypatch.setattr(sys, "path", [str(tree), str(tree / "src"), "/elsewhere", *sys.path])
+    python = Python(str(tree), str(tree / "src"), "/elsewhere", str(ROOT))
+    monkeypatch.setattr(side_worker, "sys", python)
     monkeypatch.setattr(side_worker, "_derive", lambda question: {})
     moved = {**QUESTION, "moved": [str(tree), str(copy)]}
     assert worked(moved, capfd)[0] == 0
-    assert sys.path[:3] == [str(copy), str(copy / "src"), "/elsewhere"]
-    stale = ModuleType("stale_module")
-    stale.__file__ = str(tree / "stale_module.py")
-    monkeypatch.setitem(sys.modules, "stale_module", stale)
+    assert python.path == [str(copy), str(copy / "src"), "/elsewhere", str(ROOT)]
+    stale = python.imported("stale_module", tree)
     code, answered = worked(moved, capfd)
     what = "k.py:f imports stale_module from the working tree, not from the revision"
     assert (code, answered["error"][:2]) == (2, [what, "Name the file that holds the kernels, or check both revisions out."])
@@ -291,14 +328,20 @@ def test_ioawares_own_code_is_no_code_of_the_tree(tmp_path: Path, monkeypatch: p
 
     Nor are packages whose name begins like its own.
     """
-    found = {}
-    names = (".".join(("ioaware", below, "invented")) for below in ("gate", "kernels"))
-    for name in (*names, "ioaware_invented", "other_invented"):
-        module = ModuleType(name)
-        module.__file__ = str(tmp_path / "tree" / f"{name}.py")
-        monkeypatch.setitem(sys.modules, name, module)
-        found[name] = module
-    loaded = list(side_worker._loaded_from(str(tmp_path / "tree"), str(tmp_path / "copy")))
-    assert loaded == [*found][1:]
-    monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    assert list(side_worker._loaded_from(str(tmp_path / "tree"), str(tmp_path / "copy"))) == []
+    python = Python()
+    monkeypatch.setattr(side_worker, "sys", python)
+    names = [".".join(("ioaware", below, "invented")) for below in ("gate", "kernels")]
+    others = ["ioaware_invented", "other_invented"]
+    for name in (*names, *others):
+        python.imported(name, tmp_path / "tree")
+    python.modules["without_a_file"] = ModuleType("without_a_file")
+    python.imported("of_another_tree", tmp_path)
+
+    def loaded() -> list[str]:
+        return list(side_worker._loaded_from(str(tmp_path / "tree"), str(tmp_path / "copy")))
+
+    assert loaded() == [names[1], *others]
+    for prefix in ("prefix", "base_prefix"):  # installed packages, in a .venv of the tree
+        with monkeypatch.context() as patch:
+            patch.setattr(python, prefix, str(tmp_path))
+            assert loaded() == []

@@ -42,8 +42,9 @@ def test_a_file_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
     (place,) = places(path, "found = [t.snapshot()]\n")
     path.write_text("# changed\n" + path.read_text())
     before = path.read_text()
-    with pytest.raises(UsageError, match="changed while the tests ran"):
+    with pytest.raises(UsageError) as raised:
         write_edits([Edit(place, (("reads", '"n"'),))])
+    assert (raised.value.what, raised.value.remedy) == (f"{path} changed while the tests ran", "Run them again.")
     assert path.read_text() == before
 
 
@@ -57,8 +58,10 @@ def test_an_edit_that_is_no_python_is_not_written(tmp_path: Path) -> None:
 
 def test_a_call_without_a_file_is_refused() -> None:
     names: dict[str, Any] = {"t": Finder()}
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError) as raised:
         exec("t.snapshot()", names)  # noqa: S102 (a test's own text)
+    assert raised.value.what == "<string>: the source of the snapshot cannot be read"
+    assert raised.value.remedy == "Snapshots are written into files of tests."
 
 
 def test_lines_of_a_call_are_indented_as_its_statement(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from ioaware.errors import UsageError
 from ioaware.gate.derived_snapshot import recorded
 from ioaware.gate.symbolic_call import (
     DEFAULT_SIZES,
+    STRIDES,
     Sizes,
     SymbolicSize,
     SymbolicTensor,
@@ -132,10 +133,20 @@ def test_strides(strides: Any, expected: tuple[int, int]) -> None:
         assert is_placeholder(tensor) == (dtype == "int64")
 
 
-@pytest.mark.parametrize("strides", [(1,), (1, 2, 3), "rows", 4, (1, -1), (True, 1), (1.0, 1), (None, 1)])
-def test_strides_that_are_none(strides: Any) -> None:
-    with pytest.raises(UsageError, match="stride"):
+@pytest.mark.parametrize("strides", [(1,), (1, 2, 3), "rows", 4])
+def test_strides_that_are_not_one_for_each_size(strides: Any) -> None:
+    with pytest.raises(UsageError) as raised:
         strides_of(strides, 2)
+    assert raised.value.what == f"strides are one for each of the 2 sizes, not {strides!r}"
+    assert raised.value.remedy == 'For example traffic.tensor("rows", "cols", strides=("pitch", 1), pitch=4096).'
+
+
+@pytest.mark.parametrize("stride", [-1, True, 1.0, None])
+def test_a_stride_that_is_none(stride: Any) -> None:
+    with pytest.raises(UsageError) as raised:
+        strides_of((1, stride), 2)
+    assert raised.value.what == f"a stride is a name, a product of names or a number of elements, not {stride!r}"
+    assert raised.value.remedy == STRIDES
 
 
 @pytest.mark.parametrize("stride", ["rows*", "", "rows+1", "2.5", "1" * 19, "pitch", "Sum"])

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from ioaware.gate import derived_snapshot, failure, snapshot
+from ioaware.gate import derived_snapshot, failure, snapshot, traffic_fixture
+from ioaware.gate.budgets import Judgement as Judged
 from ioaware.gate.ci.outcome import Outcome
 from ioaware.gate.derived_snapshot import Recorded
 from ioaware.gate.kernel_facts import FACTS
 from ioaware.gate.row import Header
 from ioaware.gate.snapshot import Judgement, snapshot_of
-from ioaware.gate.traffic_fixture import Expected, Traffic, TrafficChangedError
+from ioaware.gate.symbolic_call import DEFAULT_SIZES, SymbolicSize
+from ioaware.gate.traffic_fixture import Expected, Gated, Traffic, TrafficChangedError
 from ioaware.gate.verdict import Verdict
 
 HEADER = Header("3", "cuda:90", "0123")
@@ -118,3 +120,58 @@ def test_what_is_derived_again_only_where_it_is_held(
     run = Run(monkeypatch, mode, tuned=tuned, exact=exact)
     run.compare(**MADE, **given)
     assert run.done == done
+
+
+class Derivations:
+    """Derivations of a call that are made up.
+
+    `sizes` and `options` are those of each, and `chosen` is a configuration that a budget tries.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.options: list[dict[str, Any]] = []
+        self.sizes: list[dict[str, int]] = []
+        self.chosen = {"k:BLOCK": 64}
+        self.derived: Any = SimpleNamespace(target="k:f", params={}, requested=None, compulsory=None, kernels=(), files=())
+        monkeypatch.setattr(traffic_fixture, "derive_call", self.derive)
+        monkeypatch.setattr(traffic_fixture, "judge_all", self.judge)
+
+    def derive(self, function: Any, args: Any, kwargs: Any, sizes: dict[str, int], **options: Any) -> Any:
+        self.sizes.append(sizes)
+        self.options.append(options)
+        return self.derived
+
+    def judge(self, derived: Any, derive_with: Any, budgets: Any) -> list[Judged]:
+        assert derive_with(self.chosen) is derived
+        return [Judged(name, Verdict.SAME, "within it") for name in budgets]
+
+    def call(self, fixture: Traffic) -> Gated:
+        frame = SimpleNamespace(f_code=SimpleNamespace(co_filename="t.py"), f_lineno=7)
+        return vars(Traffic)["_gated"](fixture, len, (1,), {}, frame)
+
+
+@pytest.mark.parametrize("budgets", [{"max_spills": 0}, {"max_bytes": 1}, {"max_bytes": 1, "max_spills": 0}], ids=str)
+def test_budgets_are_judged_with_each_configuration(budgets: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spills are those of machine code, which is compiled for them alone."""
+    made, fixture = Derivations(monkeypatch), Traffic("t.py::test", budgets | {"gpu": "cuda:80"}, None, Path("/root"))
+    gated = made.call(fixture)
+    first = {"gpu": "cuda:80", "machine_code": "max_spills" in budgets}
+    assert made.options == [first, first | {"autotune": made.chosen}]
+    assert [(one.verdict, one.reason) for one in fixture.outcomes] == [("SAME", "within its budgets")]
+    assert (fixture.gates, fixture.unfinished(), gated.derived) == (1, "", made.derived)
+
+
+def test_a_call_without_budgets_is_open_until_it_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, fixture = Derivations(monkeypatch), Traffic("t.py::test", {}, None, Path("/root"))
+    gated = made.call(fixture)
+    assert made.options == [{"gpu": "cuda:90", "machine_code": False}]
+    assert fixture.unfinished() == "a result of traffic(...) or a traffic.snapshot(...) is compared with nothing"
+    assert [one.budget for one in gated.judge({"max_spills": 0})] == ["max_spills"]  # of a snapshot
+    assert made.options[1] == {"gpu": "cuda:90", "machine_code": True, "autotune": made.chosen}
+
+
+def test_a_size_has_its_value_at_the_first_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, fixture = Derivations(monkeypatch), Traffic("t.py::test", {}, None, Path("/root"))
+    assert (fixture.size("n", 7), fixture.size("m"), fixture.size("n")) == tuple(map(SymbolicSize, "nmn"))
+    made.call(fixture).derive_at({"m": 3})
+    assert made.sizes == [{"n": 7, "m": DEFAULT_SIZES[0]}, {"n": 7, "m": 3}]

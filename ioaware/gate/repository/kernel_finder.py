@@ -18,6 +18,8 @@ LARGEST_FILE_BYTES = 4 * 2**20
 MAX_FILES = 50_000
 JIT = "jit"
 LANGUAGES = ("triton", "gluon")
+NO_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""Errors of the parser for what is no Python or is nested too deep."""
 
 
 def find_kernels(root: Path) -> set[str]:
@@ -33,7 +35,7 @@ def find_kernels(root: Path) -> set[str]:
             if not any(language.encode() in source for language in LANGUAGES):
                 continue
             tree = ast.parse(source)
-        except (OSError, SyntaxError, ValueError, RecursionError) as error:
+        except (OSError, *NO_PYTHON) as error:
             raise DataError(f"{path}: cannot be read as Python ({error})", "Exclude it, or repair it.") from error
         launched |= set(launched_names(tree))
         for function in _jitted(tree):
@@ -58,6 +60,17 @@ def python_files(root: Path) -> Iterator[Path]:
                 if count > MAX_FILES:
                     raise DataError(f"{root} has more than {MAX_FILES} Python files", "Name a smaller directory.")
                 yield path
+
+
+def tree_of(source: bytes) -> ast.Module | None:
+    """Return the syntax tree of a source; None where it is no Python of this version.
+
+    Why: a file of another version cannot be imported, so that no function in it can be called.
+    """
+    try:
+        return ast.parse(source)
+    except NO_PYTHON:
+        return None
 
 
 def _jitted(tree: ast.Module) -> Iterator[ast.FunctionDef]:

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ioaware.gate.repository.kernel_finder import python_files
+from ioaware.gate.repository.kernel_finder import python_files, tree_of
 from ioaware.gate.setup.host_functions import HostFunction
 from ioaware.gate.setup.host_params import Constant
 from ioaware.gate.setup.source_calls import called_name
@@ -23,11 +23,13 @@ def read_call_values(root: Path, functions: Sequence[HostFunction]) -> None:
     shared = {name for name in wanted if sum(function.name == name for function in functions) > 1}
     for path in python_files(root):
         source = path.read_bytes()
-        if not any(name.partition(".")[0].encode() in source for name in wanted):
+        named = any(name.partition(".")[0].encode() in source for name in wanted)
+        tree = tree_of(source) if named else None
+        if tree is None:
             continue
         place = path.relative_to(root).as_posix()
         here = {function.name: function for function in functions if function.path == place}
-        for name, call, known in _calls(ast.parse(source), {}):
+        for name, call, known in _calls(tree, {}):
             function = here.get(name) or (None if name in shared else wanted.get(name))
             if function:
                 _read_call(function, call, known)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 
-from ioaware.gate.repository.kernel_finder import find_kernels, launched_names, python_files
+from ioaware.gate.repository.kernel_finder import find_kernels, launched_names, python_files, tree_of
 from ioaware.gate.setup.host_params import HostParam, params_of
 from ioaware.gate.setup.source_calls import called_name, parameters_of
 
@@ -115,7 +115,8 @@ class _Sources:
             new = {path: text for path, text in texts.items() if any(name.encode() in text for name in wanted)}
             for path, text in new.items():
                 del texts[path]
-                self._add(path.relative_to(root).as_posix(), ast.parse(text))
+                if tree := tree_of(text):
+                    self._add(path.relative_to(root).as_posix(), tree)
             self._connect()
             wanted = {source.name.partition(".")[0] for source in self.reaching()}
 

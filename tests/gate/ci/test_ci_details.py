@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from ioaware.errors import DataError, IoawareError, UsageError
 from ioaware.gate.ci.annotations import LONGEST_LINE, MOST_LINES, command, error_annotations, workspace_of
 from ioaware.gate.ci.comparison_tables import summarise_runs
 from ioaware.gate.ci.job_summary import LAST_LINE, MOST_BYTES, Table, job_summary_file, summary, write_summary
-from ioaware.gate.ci.outcome import FAILED, OPEN, SKIPPED, Outcome, outcome_of, worst_first
+from ioaware.gate.ci.outcome import FAILED, MOST_TEXT, OPEN, SKIPPED, Outcome, outcome_of, worst_first
 from ioaware.gate.ci.results_file import read_results, write_results
 from ioaware.gate.ci.run_history import history_lines, read_runs
 from ioaware.gate.ci.session_report import SessionReport, properties
@@ -100,6 +101,21 @@ def test_annotations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert workspace_of(tmp_path) == tmp_path
     monkeypatch.setenv("GITHUB_WORKSPACE", "/checkout")
     assert workspace_of(tmp_path) == Path("/checkout")
+
+
+def test_annotations_of_a_session_are_relative_to_its_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    report, failing = SessionReport(tmp_path, None, None), replace(ONE, path=str(tmp_path / "a.py"), verdict="WORSE")
+    report.add(SimpleNamespace(nodeid=ONE.test, traffic_outcomes=[failing.to_dict(), ONE.to_dict()]))
+    (line,) = report.annotations()
+    assert line.startswith("::error file=a.py,line=3,")
+
+
+def test_texts_are_cut_and_can_be_written_as_utf_8() -> None:
+    """A file name, and so a message, may hold bytes that are no text."""
+    found = replace(ONE, reason="no text: \udcff", message="é" * (MOST_TEXT + 1)).to_dict()
+    assert (found["reason"], found["message"]) == ("no text: \\udcff", "é" * MOST_TEXT)
+    assert outcome_of(found).reason == found["reason"]
 
 
 def test_outcomes_that_are_damaged() -> None:

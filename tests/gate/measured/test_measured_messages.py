@@ -35,17 +35,20 @@ def test_files_without_measured_points(tmp_path: Path) -> None:
     assert raised(measured_results, path) == (f"{path} holds no measured point", remedy)
 
 
-def test_a_store_is_read_and_not_written(tmp_path: Path) -> None:
+def test_a_store_is_read_and_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ioaware.sweep.store import Store
 
     path = tmp_path / "run.db"
     with Store(path):
         pass
+    opened: list[Any] = []
+    monkeypatch.setattr("ioaware.sweep.store.Store", lambda at, **how: opened.append(how) or Store(at, **how))
     path.chmod(0o400)
     before = path.stat().st_mtime_ns
     with pytest.raises(BaselineError, match="holds no measured point"):
         measured_results(path)
     assert path.stat().st_mtime_ns == before
+    assert opened == [{"readonly": True}]  # root may write to any file
     with pytest.raises(IoawareError):
         measured_results(tmp_path)  # a folder is no store
 

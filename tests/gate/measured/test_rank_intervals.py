@@ -36,7 +36,10 @@ def test_the_cut_is_the_largest_at_its_level() -> None:
 def test_too_few_rounds_have_no_interval() -> None:
     assert cut_at(5, 5, 2e-4) is None
     assert interval([1.0] * 5, [2.0] * 5, 2e-4) is None
-    assert interval([], [1.0], 0.5) is None
+    for level in (0.5, 1.0):  # any alarm is allowed at 1
+        assert interval([], [1.0], level) is None
+        assert interval([1.0], [], level) is None
+        assert interval([], [], level) is None
     assert interval([0.0] * 9, [1.0] * 9, 2e-4) is None
     assert interval([float("nan")] * 9, [1.0] * 9, 2e-4) is None
 

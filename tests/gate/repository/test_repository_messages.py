@@ -51,6 +51,7 @@ def test_a_project_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.
     [
         ("ioaware = 3", "[tool.ioaware] is no table"),
         ("ioaware.b = 1\nioaware.a = 2", "[tool.ioaware] has the unknown key a, b"),
+        (f"ioaware.{'k' * 150} = 1", f"[tool.ioaware] has the unknown key {'k' * 100}"),
         ('ioaware.gpu = ""', "gpu of [tool.ioaware] is the name of a GPU"),
         ("ioaware.gpu = 90", "gpu of [tool.ioaware] is the name of a GPU"),
         ("ioaware.coverage = 100.5", "coverage of [tool.ioaware] is a percentage, not 100.5"),

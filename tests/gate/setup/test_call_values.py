@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ioaware.gate.setup import first_tests
+from ioaware.gate.repository.kernel_finder import tree_of
+from ioaware.gate.setup import call_values, first_tests
 from ioaware.gate.setup.call_guesses import first_guesses, needs_person
 from ioaware.gate.setup.call_values import read_call_values
 from ioaware.gate.setup.gated_calls import GatedCall
@@ -109,3 +110,28 @@ def test_a_name_that_two_modules_have_is_read_in_its_own_only(tmp_path: Path) ->
     more = next(one for one in find_host_functions(tmp_path) if one.path == "more.py")
     read_call_values(tmp_path, [function(tmp_path, ""), more])
     assert [param.values for param in more.params] == [[], ["more"], [1]]
+
+
+def test_a_file_without_the_name_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of `Scale.apply` the class is named."""
+    parsed: list[bytes] = []
+    monkeypatch.setattr(call_values, "tree_of", lambda source: parsed.append(source) or tree_of(source))
+    found = function(tmp_path, "f(x, 'a')")
+    (tmp_path / "other.py").write_text("g(1)\n")
+    parsed.clear()
+    read_call_values(tmp_path, [found])
+    assert sorted(parsed) == sorted((tmp_path / name).read_bytes() for name in ("ops.py", "use.py"))
+    (tmp_path / "more.py").write_text(KERNEL + AUTOGRAD)
+    (applied,) = [one for one in find_host_functions(tmp_path) if one.name == "Scale.apply"]
+    parsed.clear()
+    read_call_values(tmp_path, [applied])
+    assert parsed == [(tmp_path / "more.py").read_bytes()]
+    assert [param.values for param in applied.params] == [[], ["mean", "sum"]]
+
+
+@pytest.mark.parametrize(
+    "text", ["print f\n", "f(x, 'b')\0", "-" * 100_000 + "f"], ids=["other version", "zero byte", "too deep"]
+)
+def test_a_file_that_this_python_cannot_read_has_no_calls(tmp_path: Path, text: str) -> None:
+    (tmp_path / "old.py").write_text(text)
+    assert [param.values for param in function(tmp_path, "f(x, 'a')").params] == [[], ["a"], []]

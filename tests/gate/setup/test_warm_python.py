@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -74,6 +80,44 @@ def test_without_its_server_a_fresh_python_runs(base: Path) -> None:
         python._server = subprocess.Popen(["true"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         python._server.wait()
         assert python.run(["says"], base, 60).stdout == b"out []\n"
+
+
+def test_a_late_command_has_its_limit_and_what_it_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(line: bytes) -> bytes:
+        job = json.loads(line)
+        Path(job["out"]).write_bytes(b"first")
+        Path(job["errors"]).write_bytes(b"why")
+        asked.append((job["arguments"], job["base"], job["limit_s"]))
+        return b"null\n"
+
+    asked: list[Any] = []
+    with WarmPython(tmp_path) as python:
+        monkeypatch.setattr(python, "_ask", late)
+        with pytest.raises(subprocess.TimeoutExpired) as raised:
+            python.run(["waits", "a"], tmp_path / "base", 2.5)
+    assert asked == [(["waits", "a"], str(tmp_path / "base"), 2.5)]
+    assert (raised.value.timeout, raised.value.stdout, raised.value.stderr) == (2.5, b"first", b"why")
+
+
+def test_commands_run_in_the_root_with_the_server_and_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[dict[str, Any]] = []
+    nothing = lambda *_: None  # noqa: E731
+    server = SimpleNamespace(stdin=BytesIO(), stdout=BytesIO(), kill=nothing, communicate=nothing)  # it has ended
+    monkeypatch.setattr(
+        warm_python.subprocess, "Popen", lambda command, **how: started.append(how | {"command": command}) or server
+    )
+    monkeypatch.setattr(
+        warm_python.subprocess, "run", lambda command, **how: started.append(how | {"command": command}) or "ran"
+    )
+    with WarmPython(tmp_path) as python:
+        assert python.run(["says", "a"], tmp_path / "base", 2.5) == "ran"
+    assert [one["cwd"] for one in started] == [tmp_path, tmp_path]
+    module = [sys.executable, "-P", "-m"]
+    assert [one["command"] for one in started] == [[*module, warm_python.__name__], [*module, "says", "a"]]
+    assert (started[0]["stdin"], started[0]["stdout"]) == (subprocess.PIPE, subprocess.PIPE)
+    assert started[0]["env"] == warm_python.environment()
+    assert (started[1]["timeout"], started[1]["capture_output"], started[1]["check"]) == (2.5, True, False)
+    assert str(tmp_path / "base") in started[1]["env"]["PYTHONPATH"].split(os.pathsep)
 
 
 def test_no_process_is_started_before_the_first_command(base: Path) -> None:

@@ -95,3 +95,19 @@ def test_an_error_of_a_configuration_is_not_left_out() -> None:
 
     with pytest.raises(UsageError, match="not understood"):
         all_configurations(moving(100), derive)
+
+
+def test_each_configuration_is_derived_at_both_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    derived: list[tuple[Any, Any]] = []
+
+    def derive(chosen: Mapping[str, Any], at: Mapping[str, int]) -> Any:
+        derived.append((dict(chosen), dict(at)))
+        return moving(100)
+
+    def second(now: Any, _: Any, derive_at: Any) -> Any:
+        derive_at({"n": 8})
+        return now
+
+    monkeypatch.setattr(configuration_bytes, "with_other_constants", second)
+    all_configurations(moving(100), derive, {"one:BLOCK": 2})
+    assert derived == [({"two:STEP": step}, at) for step in (1, 2, 3) for at in ({}, {"n": 8})]

@@ -73,7 +73,9 @@ def judged(monkeypatch: pytest.MonkeyPatch, moved: dict[str, Any], **budgets: An
 
     monkeypatch.setattr(configurations, "work_of", work_of)
     first: Any = SimpleNamespace(expr=8 * N, configurations=TUNED)
-    return [(one.verdict, one.reason) for one in judge_all(first, derive_with, budgets)]
+    found = judge_all(first, derive_with, budgets)
+    assert [one.budget for one in found] == list(budgets)
+    return [(one.verdict, one.reason) for one in found]
 
 
 def test_a_budget_holds_with_each_configuration(monkeypatch: pytest.MonkeyPatch) -> None:

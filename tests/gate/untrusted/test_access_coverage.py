@@ -97,6 +97,34 @@ def test_operators_read_operands_and_not_shapes_views_or_outputs() -> None:
     assert bool(coverage.unread(y).all())
 
 
+def test_what_a_kernel_writes_is_made_in_this_call() -> None:
+    """A read or masked-out write makes nothing. An atomic writes."""
+    x, out, other = torch.zeros(4), torch.zeros(4), torch.zeros(4)
+    coverage, none = watched(x), SimpleNamespace(data=np.array([False]))
+    for kind, makes in (("read", False), ("write", True), ("atomic", True)):
+        coverage.begin()
+        coverage.launch("k", (1,), {"x": (1 << 40, x), "out": (1 << 41, out), "other": (1 << 42, other)})
+        coverage.access("write", pointers([1 << 41]), none)
+        assert [coverage.is_made(one) for one in (x, out, other)] == [True, False, False]
+        coverage.access(kind, pointers([(1 << 41) + 12]), None)  # type: ignore[arg-type]
+        assert [coverage.is_made(one) for one in (x, out, other)] == [True, makes, False]
+
+
+def test_what_operators_compute_from_inputs_is_made_in_this_call() -> None:
+    x, kept = torch.zeros(4), torch.ones(4)
+    coverage = watched(x)
+    with OperatorReads(coverage, lambda: None):
+        once = x + 1
+        parts = torch.split(once * kept, 2)
+        constant = kept * 2
+    assert coverage.is_made(once)
+    assert all(coverage.is_made(one) for one in parts)
+    assert not coverage.is_made(kept)
+    assert not coverage.is_made(constant)  # which any earlier call may have computed
+    coverage.begin()
+    assert (coverage.is_made(x), coverage.is_made(once)) == (True, False)
+
+
 def test_events_that_are_no_access_change_nothing() -> None:
     coverage = watched(x := torch.zeros(2))
     coverage.program((0, 0, 0))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
+import atexit
 import gc
 import inspect
 import logging
+import os
+import signal
 import subprocess
 import sys
 import traceback
@@ -14,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from ioaware.gate.untrusted.audited_calls import audited_calls
+from ioaware.gate.untrusted.audited_calls import INSTALLED, audited_calls
 from ioaware.gate.untrusted.host_events import HostEvents
 
 
@@ -63,6 +67,42 @@ def test_traces_and_processes_are_noted(notes: HostEvents) -> None:
     sys.setprofile(sys.getprofile())
     subprocess.run([sys.executable, "-c", ""], check=True)
     assert (notes.later, notes.threads) == (["sys.setprofile"], ["subprocess.Popen"])
+
+
+def test_code_that_is_to_run_later_is_noted_and_registered(notes: HostEvents) -> None:
+    ran: list[int] = []
+    assert atexit.register(ran.append, 1) == ran.append
+    atexit.unregister(ran.append)
+    before = signal.signal(signal.SIGUSR2, lambda *_: ran.append(2))
+    os.kill(os.getpid(), signal.SIGUSR2)
+    signal.signal(signal.SIGUSR2, before)
+    signal.alarm(0)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    done = _thread.allocate_lock()
+    done.acquire()
+    _thread.start_new_thread(lambda: (ran.append(3), done.release()), ())
+    assert done.acquire(timeout=60)
+    assert ran == [2, 3]
+    assert notes.later == ["atexit.register", *["signal.signal"] * 2, "signal.alarm", "signal.setitimer"]
+    assert notes.threads == ["_thread.start_new_thread"]
+    assert notes.looks == []
+
+
+def test_handlers_of_packages_are_not_noted(notes: HostEvents) -> None:
+    """What counts is the function that registers."""
+    names: dict[str, Any] = {"atexit": atexit}
+    exec(compile("def of_a_package():\n    atexit.register(print)\n", f"{INSTALLED[0]}package.py", "exec"), names)  # noqa: S102
+    names["of_a_package"]()
+    atexit.unregister(print)
+    assert notes.later == []
+
+
+def test_handlers_are_put_back() -> None:
+    owners = ((atexit, "register"), (signal, "signal"), (signal, "alarm"), (_thread, "start_new_thread"))
+    before = [getattr(*one) for one in owners]
+    with audited_calls(HostEvents):
+        assert all(getattr(*one) is not plain for one, plain in zip(owners, before, strict=True))
+    assert [getattr(*one) for one in owners] == before
 
 
 def test_nothing_is_noted_outside() -> None:

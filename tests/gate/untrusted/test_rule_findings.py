@@ -185,7 +185,7 @@ def test_outputs_that_are_wrong() -> None:
 
 def test_what_host_code_did() -> None:
     events = [
-        HostEvents(pending={"stream 1"}, threads=["worker", "other"], cuda_calls=["cudaMalloc(3)"], native_code=["a.cpp: m"]),
+        HostEvents({"stream 1"}, ["worker", "other"], ["cudaMalloc(3)"], native_code=["load: ('m',) {'sources': 'a.cpp'}"]),
         HostEvents(pending={"stream 1", "stream 2"}),
     ]  # fmt: skip
     did = trials(events=events)
@@ -193,7 +193,7 @@ def test_what_host_code_did() -> None:
     assert only(host_rules.other_stream, did) == (REFUSED, what, "f", {"streams": 2})
     assert only(host_rules.background_thread, did) == (REFUSED, "a thread or process is started", "worker", {"threads": 2})
     what = "native code is compiled, which is not examined"
-    assert only(host_rules.native_code, did) == (INCOMPLETE, what, "a.cpp", {})
+    assert only(host_rules.native_code, did) == (INCOMPLETE, what, "load", {})
     what = "the host code calls the CUDA runtime itself, and a trial does nothing there"
     assert only(host_rules.cuda_calls, did) == (INCOMPLETE, what, "cudaMalloc(3)", {})
     policy = "cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, " + "9" * 300 + ")"
@@ -371,7 +371,9 @@ def test_records_that_are_not_of_the_target(tmp_path: Path) -> None:
     assert raised("H200", {"n": 2}, target="g", record=path) == (f"{path} has no record of g at these parameters", remedy)
     both = ("a time and a record are both given", "A record has its own time: leave --time-us out.")
     assert raised("H200", {"n": 1}, target="f", record=path, time_us=1.0) == both
-    assert raised("H200", {}, target="f", time_us=-1.0)[0] == "a time is a positive number of microseconds, not -1.0"
+    for time in (-1.0, 0.0, math.inf):
+        what = f"a time is a positive number of microseconds, not {time}"
+        assert raised("H200", {}, target="f", time_us=time) == (what, "Correct --time-us.")
     assert measured_evidence("H200", {}, target="f") is None
     assert measured_evidence("H200", {}, target="f", time_us=2.0) == Measured(H200, 2000.0)
     found = measured_evidence("H200", {"n": 1}, target="g", record=path)
@@ -401,3 +403,18 @@ def test_code_that_looks_at_its_callers() -> None:
     what = "the host code looks at its callers or at all objects: an evaluator holds the expected output there"
     found = {"calls": ["sys._getframe", "gc.get_objects"]}
     assert only(host_rules.callers_examined, looks) == (SUSPECT, what, "sys._getframe", found)
+
+
+def test_code_that_runs_later() -> None:
+    later = trials(events=[HostEvents(later=["atexit.register"]), HostEvents(later=["signal.alarm", "atexit.register"])])
+    what = "the host code registers code that runs later, in the evaluator's time"
+    found = {"calls": ["atexit.register", "signal.alarm"]}
+    assert only(host_rules.deferred_code, later) == (SUSPECT, what, "atexit.register", found)
+
+
+def test_seeds_that_a_call_sets() -> None:
+    once = trials(events=[HostEvents(seeds=["torch"]), HostEvents(seeds=["torch"])])
+    what = "the call sets the seed of a global generator: the next random inputs are known in advance"
+    assert only(host_rules.seed_set, once) == (REFUSED, what, "torch", {})
+    both = list(host_rules.seed_set(trials(events=[HostEvents(seeds=["torch", "random"])])))
+    assert [(one.rule, one.where) for one in both] == [("seed_set", "torch"), ("seed_set", "random")]

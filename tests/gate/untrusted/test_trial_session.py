@@ -14,7 +14,13 @@ import torch
 
 from ioaware.case import Work
 from ioaware.errors import UsageError
-from ioaware.gate.untrusted.trial_session import FilledAllocations, LaunchFailedError, Session, trial_session
+from ioaware.gate.untrusted.trial_session import (
+    OVERWRITTEN_BYTE,
+    FilledAllocations,
+    LaunchFailedError,
+    Session,
+    trial_session,
+)
 from ioaware.targets.target import Target
 
 
@@ -105,7 +111,59 @@ def test_an_output_in_the_memory_of_an_earlier_one() -> None:
         kept: dict[str, torch.Tensor] = {}
         return lambda: kept.setdefault("out", x * 2)
 
-    assert in_session(hidden, lambda session: [session.call().same_memory for _ in range(2)]) == [False, True]
+    calls = in_session(hidden, lambda session: [session.call() for _ in range(2)])
+    assert [one.same_memory for one in calls] == [False, True]
+    assert [one.kept for one in calls] == [frozenset(), frozenset({0})]
+
+
+def test_the_outputs_that_are_kept_have_numbers() -> None:
+    def build() -> Callable[[], Any]:
+        x, kept = torch.ones(4), {"a": torch.zeros(2), "b": torch.zeros(3)}  # whose tensors are no inputs
+
+        def run() -> list[torch.Tensor]:
+            return [kept["a"], x * 2, kept["b"], x]
+
+        return run
+
+    call = in_session(build, lambda session: session.call())
+    assert call.kept == frozenset({0, 2})
+
+
+class Lazy(torch.Tensor):
+    """A tensor whose methods may compute."""
+
+
+def test_outputs_of_subclasses_are_named() -> None:
+    def build() -> Callable[[], Any]:
+        x = torch.ones(4)
+        return lambda: [x + 1, (x + 2).as_subclass(Lazy), torch.nn.Parameter(x + 3)]
+
+    call = in_session(build, lambda session: session.call())
+    assert call.subclasses == ("Lazy",)
+    assert [(type(one), one.tolist()) for one in call.outputs] == [(torch.Tensor, [at] * 4) for at in (2.0, 3.0, 4.0)]
+    assert in_session(doubles, lambda session: session.call()).subclasses == ()
+
+
+def test_a_caller_overwrites_outputs_and_no_inputs() -> None:
+    returned: list[torch.Tensor] = []
+
+    def build() -> Callable[[], Any]:
+        x = torch.ones(2)
+
+        def run() -> list[torch.Tensor]:
+            returned[:] = [x + 1, x + 2, x]
+            return returned
+
+        return run
+
+    def use(session: Session) -> list[bytes]:
+        session.call()
+        session.overwrite({1, 2})
+        return [bytes(one.view(torch.uint8).tolist()) for one in returned]
+
+    overwritten = bytes([OVERWRITTEN_BYTE] * 8)
+    plain = bytes(torch.full((2,), 2.0).view(torch.uint8).tolist()), bytes(torch.ones(2).view(torch.uint8).tolist())
+    assert in_session(build, use) == [plain[0], overwritten, plain[1]]
 
 
 @pytest.mark.parametrize(("byte", "value"), [(0xFF, float("nan")), (0x3C, 0.01149)])
