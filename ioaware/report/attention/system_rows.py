@@ -145,8 +145,10 @@ def _formulas(counts: Counts) -> Iterator[dict[str, str]]:
 
 def _symbols(counts: Counts) -> str:
     """Return what the symbols of the formulas stand for, as HTML."""
-    names = {str(symbol) for _, total in _totals(counts) for symbol in total.free_symbols}
-    return ", ".join(f"{sentence(name)}: {sentence(SYMBOLS[name])}" for name in sorted(names) if name in SYMBOLS)
+    found = {str(symbol): symbol for _, total in _totals(counts) for symbol in total.free_symbols}
+    return ", ".join(
+        f"{typeset(symbol)}: {sentence(SYMBOLS[name])}" for name, symbol in sorted(found.items()) if name in SYMBOLS
+    )
 
 
 def _totals(counts: Counts) -> Iterator[tuple[str, Any]]:

@@ -68,7 +68,7 @@ def typeset(text: str, limit: int = 1000) -> str:
     parts: list[str] = []
     at = 0
     while at < len(tokens):
-        run = _run(tokens, at, 0, inside=False)
+        run = None if _is_hyphenated(tokens, at) else _run(tokens, at, 0, inside=False)
         if run is not None and run.end > at and run.is_formula:
             parts.append(f"<math>{''.join(run.parts)}</math>")
             at = run.end
@@ -234,6 +234,11 @@ def _symbol(name: str) -> str:
 
 def _kind(tokens: Sequence[Token], at: int) -> str:
     return tokens[at].kind if at < len(tokens) else ""
+
+
+def _is_hyphenated(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether a hyphen joins a token to a word, as in FlashAttention-2."""
+    return any(tokens[one].text == "-" and tokens[one - 1].kind == "word" for one in (at, at - 1) if one > 0)
 
 
 def _before_a_sign(tokens: Sequence[Token], at: int) -> bool:
