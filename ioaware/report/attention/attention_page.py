@@ -24,11 +24,11 @@ from ioaware.report.figures.roofline import Roofs, roofline
 from ioaware.report.figures.speed import speeds
 from ioaware.report.figures.traffic import traffic
 from ioaware.report.figures.what_binds import units
+from ioaware.report.fragment import Fragment
 from ioaware.report.kernel_points import pairs
 from ioaware.report.pages.document import Document
 from ioaware.report.pages.figure_set import Shown
 from ioaware.report.table_cells import cell, columns, telling
-from ioaware.report.walk_figure import Fragment
 from ioaware.result import Result
 from ioaware.simulation.accuracy import point_key
 
