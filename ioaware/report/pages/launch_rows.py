@@ -23,7 +23,7 @@ LAUNCH_COLUMNS = [
         "HBM, simulated",
         "FLOPs",
         "at least, bound by",
-        "share of the whole",
+        "share",
         "shared memory",
         "registers",
     ),
