@@ -57,6 +57,12 @@ def test_the_page_of_a_store_needs_no_torch() -> None:
     assert not heavy_modules_after("import ioaware.cli.reports.store_report") & {"torch", "triton", "matplotlib"}
 
 
+def test_the_page_of_attention_needs_no_torch() -> None:
+    """Its runs and walks are made in processes of their own."""
+    code = "import ioaware.cli.reports.report_data, ioaware.report.attention.attention_page, ioaware.sweep.batches"
+    assert not heavy_modules_after(code) & {"torch", "triton", "matplotlib"}
+
+
 def test_the_version_is_printed_from_another_directory(tmp_path: Path) -> None:
     """With the package on PYTHONPATH."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -47,6 +47,12 @@ def params_text(params: Mapping[str, object]) -> str:
     return ", ".join(f"{clean(name, 60)}={clean(value, 60)}" for name, value in params.items() if value is not None)
 
 
+def without_folders(target: str) -> str:
+    """Return `file.py:function` of a target given with the folders of its file."""
+    file, colon, function = target.rpartition(":")
+    return file.replace("\\", "/").rpartition("/")[2] + colon + function
+
+
 def claim_title(name: str) -> str:
     """Return `theorem2` as `Theorem 2`, `proposition3` as `Proposition 3`.
 

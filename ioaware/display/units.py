@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+COUNT_UNITS = ("", "k", "M", "G", "T", "P")
 TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 UNKNOWN = "–"
 
@@ -23,6 +24,14 @@ def bytes_text(value: float | None, digits: int = 4, *, padded: bool = False) ->
     if float(f"{value / 1000**power:.{digits}g}") >= 1000 and power < len(BYTE_UNITS) - 1:
         power += 1  # 999.99 kB rounds to 1 MB
     return f"{significant(value / 1000**power, digits, padded=padded and power > 0)} {BYTE_UNITS[power]}"
+
+
+def count_text(value: float, digits: int = 4) -> str:
+    """Return a large count in powers of ten: `549.8 G`, `12`."""
+    power = 0 if value < 1000 else min(int(math.log10(value) // 3), len(COUNT_UNITS) - 1)
+    if float(f"{value / 1000**power:.{digits}g}") >= 1000 and power < len(COUNT_UNITS) - 1:
+        power += 1
+    return f"{significant(value / 1000**power, digits)} {COUNT_UNITS[power]}".strip()
 
 
 def time_text(time_ns: float | None, digits: int = 3, *, padded: bool = False) -> str:

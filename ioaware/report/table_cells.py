@@ -8,7 +8,7 @@ from typing import Any
 from ioaware.display.text import clean
 from ioaware.display.units import time_text
 from ioaware.measurement.time_bounds import with_bounds
-from ioaware.result import Result
+from ioaware.result import Params, Result
 
 Cells = list[dict[str, Any]]
 TIME_COLUMNS = ("time", "at least, bound by")
@@ -28,6 +28,12 @@ def telling(columns: Sequence[dict[str, Any]], rows: Sequence[Cells]) -> tuple[l
     """Return the columns in which some row has a text, and the rows of these alone."""
     kept = [at for at in range(len(columns)) if any(row[at]["text"] for row in rows)]
     return [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]
+
+
+def common_params(points: Sequence[Params]) -> Params:
+    """Return the parameters that have one value at all of several points."""
+    first, *others = points or [{}]
+    return {name: value for name, value in first.items() if others and all(one.get(name) == value for one in others)}
 
 
 def time_cells(result: Result) -> list[dict[str, Any]]:

@@ -6,12 +6,12 @@ The page is one file. Its content security policy admits its own script and styl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 from ioaware.cases import CASES
 from ioaware.errors import UsageError
+from ioaware.report.fragment import Fragment
 from ioaware.report.inline_text import digest, json_block
 from ioaware.walkthrough.notation import state_variables
 from ioaware.walkthrough.steps import Step
@@ -23,18 +23,6 @@ MAX_NUMBERS = 600
 """Most elements of a variable whose values a page holds and shows; as in walk.js."""
 MAX_STEPS = 2000
 """Most steps of a page."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    """A `section` with its data inside, and what its page needs once.
-
-    Styles and script serve all walks of a page.
-    """
-
-    html: str
-    css: str
-    script: str
 
 
 def walk_fragment(walk: Walk, *, identifier: str = "walk") -> Fragment:

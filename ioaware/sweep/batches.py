@@ -5,10 +5,12 @@ Why: most of a small trace's time is what the first run in a process sets up.
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from ioaware.sweep.execute import execute
@@ -32,34 +34,46 @@ def run_batches(points: Sequence[Point], *, size: int = SIZE, workers: int | Non
 
 
 @contextmanager
-def started(points: Sequence[Point], *, size: int = SIZE, workers: int | None = None) -> Generator[Iterator[Answer]]:
+def started(
+    points: Sequence[Point],
+    *,
+    size: int = SIZE,
+    workers: int | None = None,
+    calls: Mapping[str, Callable[[str | None], None]] = MappingProxyType({}),
+) -> Generator[Iterator[Answer]]:
     """Start the first batches, and give the answers of `run_batches`.
 
-    Other work of the caller then runs beside them.
+    Other work of the caller then runs beside them. `calls` are functions `module:name` that return text. They run in
+    processes of the same kind, before the batches. Each has what takes its text, or None where its process ended without one.
     """
     cores = usable_cores()
     limit = workers or min(4, cores)
     count = -(-len(points) // size)
     batches = [points[first::count] for first in range(count)]
     with Isolation(ENTRY, preload=preloads(points), threads=max(1, cores // limit)) as isolation:
-        running: dict[int, Sequence[Point]] = {}
-        waiting = iter(enumerate(batches))
+        running: dict[int, Sequence[Point] | str] = {}
+        waiting: Iterator[tuple[int, Sequence[Point] | str]] = iter(enumerate([*calls, *batches]))
 
         def submit(free: int) -> None:
-            for number, batch in itertools.islice(waiting, free):
-                running[number] = batch
-                isolation.submit(number, [make_job(point, TIMEOUT_S, limit, None)[0] for point in batch], TIMEOUT_S)
+            for number, work in itertools.islice(waiting, free):
+                running[number] = work
+                is_call = isinstance(work, str)
+                jobs = [{"call": work}] if is_call else [make_job(point, TIMEOUT_S, limit, None)[0] for point in work]
+                isolation.submit(number, jobs, TIMEOUT_S)
 
         def answers() -> Generator[Answer]:
             again: list[Point] = []
             while running:
                 outcome = isolation.next()
-                batch = running.pop(outcome.number)
+                work = running.pop(outcome.number)
                 submit(1)
-                if outcome.answer is None:
-                    again += batch
+                found = None if outcome.answer is None else json.loads(outcome.answer)
+                if isinstance(work, str):
+                    calls[work](found and found[0])
+                elif found is None:
+                    again += work
                 else:
-                    yield from map(make_record_answer, batch, json.loads(outcome.answer))
+                    yield from map(make_record_answer, work, found)
             if again:
                 yield from run_points(again, workers=workers)
 
@@ -68,5 +82,10 @@ def started(points: Sequence[Point], *, size: int = SIZE, workers: int | None = 
 
 
 def execute_batch(jobs: Sequence[dict[str, Any]]) -> str:
-    """Run each `Point.to_job()`; return the list of their records as JSON."""
-    return json.dumps([execute(job) for job in jobs])
+    """Run each `Point.to_job()` or call; return their records or texts as JSON."""
+    return json.dumps([_called(job["call"]) if "call" in job else execute(job) for job in jobs])
+
+
+def _called(entry: str) -> str:
+    module, _, function = entry.partition(":")
+    return getattr(importlib.import_module(module), function)()

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -96,13 +97,23 @@ def _is_bfloat16(handle: Handle) -> bool:
 
 def _widened(handle: Handle) -> Handle:
     """Return a bfloat16 operand as float32, any other unchanged."""
-    return interpreter.TensorHandle(widen(handle.data), tl.float32) if _is_bfloat16(handle) else handle
+    return _with_data(handle, widen(handle.data), tl.float32) if _is_bfloat16(handle) else handle
 
 
 def _in_float32(handle: Handle) -> Handle:
     """Return an operand of 16-bit floats as float32, any other unchanged."""
     is_half = handle.data.dtype == np.float16
-    return interpreter.TensorHandle(handle.data.astype(np.float32), tl.float32) if is_half else _widened(handle)
+    return _with_data(handle, handle.data.astype(np.float32), tl.float32) if is_half else _widened(handle)
+
+
+def _with_data(handle: Handle, data: NDArray[Any], kind: Any) -> Handle:
+    """Return a copy of a value with other data.
+
+    It keeps its other attributes, such as the valid extents that a walk attaches.
+    """
+    copied = copy.copy(handle)
+    copied.data, copied.dtype = data, kind
+    return copied
 
 
 def _fix_casts(builder: Any, patches: Patches) -> None:
@@ -130,8 +141,8 @@ def _fix_arithmetic(builder: Any, patches: Patches) -> None:
                 return plain(*arguments)
             result = plain(*map(_widened, handles), *rest)
             if result.data.dtype == np.bool_:
-                return interpreter.TensorHandle(result.data, handles[0].dtype.scalar)
-            return interpreter.TensorHandle(narrow(result.data), tl.bfloat16)
+                return _with_data(result, result.data, handles[0].dtype.scalar)
+            return _with_data(result, narrow(result.data), tl.bfloat16)
 
         plain: Callable[..., Handle] = patches.set(builder, name, fixed)
 

@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioaware.display.text import MAX_LENGTH, clean
+from ioaware.display.text import MAX_LENGTH, clean, without_folders
 
 
 def test_controls_and_direction_marks_are_escaped() -> None:
@@ -33,3 +33,9 @@ def test_every_printed_character_is_visible(text: str) -> None:
 @given(st.text(alphabet=st.characters(categories=["L", "N", "P", "S"]), max_size=MAX_LENGTH))
 def test_ordinary_text_is_unchanged(text: str) -> None:
     assert clean(text) == text
+
+
+def test_targets_are_without_folders_of_their_file() -> None:
+    assert without_folders("/home/a/b.py:f") == "b.py:f"
+    assert without_folders("package.module:f") == "package.module:f"
+    assert without_folders("flash2") == "flash2"

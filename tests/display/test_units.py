@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ioaware.display.units import bytes_text, percent_text, significant, size_text, time_text, times_text
+from ioaware.display.units import bytes_text, count_text, percent_text, significant, size_text, time_text, times_text
 
 FACTORS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15}
 
@@ -67,3 +67,7 @@ def test_a_deviation_that_rounds_to_zero_is_not_shown_as_zero() -> None:
     assert percent_text(0) == "0 %"
     assert percent_text(1e-9) == "below 0.0001 %"
     assert percent_text(-0.046) == "-4.6 %"
+
+
+def test_counts_have_a_power_of_ten() -> None:
+    assert [count_text(value) for value in (0, 12, 999_960, 549_755_813_888, 2e18)] == ["0", "12", "1 M", "549.8 G", "2,000 P"]

@@ -27,6 +27,17 @@ def test_the_index_links_every_page() -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(REPORTS)))
+def test_figures_need_no_script(path) -> None:
+    """Why: a figure drawn by a script appears only after all of the page is read."""
+    page = path.read_text(encoding="utf-8")
+    drawn = [cell for cell in re.split(r'<div class="cell" data-cell="\d+">', page)[1:] if "<svg" in cell[:200]]
+    assert len(drawn) == page.count('data-cell="')
+    (script,) = re.finditer(r"<script(?! type=.application/json)", page)
+    assert page.find("<svg") < page.rfind("</figure>") < script.start() or page.count("<figure") == 0
+    assert re.findall(r'<link|@import|<img|src="', page) == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(REPORTS)))
 def test_a_page_is_whole(path) -> None:
     page = path.read_text(encoding="utf-8")
     assert len(page) < MAX_BYTES

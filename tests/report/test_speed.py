@@ -46,7 +46,7 @@ def test_a_cell_has_a_line_for_each_back_end_that_ran_and_the_ceiling() -> None:
     assert series["tutorial path"].label == "Triton's tutorial"
     assert series[ceiling].y == (pytest.approx(750),) * 2
     assert "2.000 of the best other" in series["ioaware"].hover[0]
-    assert "80% of the ceiling" in series["ioaware"].hover[0]
+    assert "80 % of the ceiling" in series["ioaware"].hover[0]
     assert forward.cells[0].panels[0].y.limits == (0.0, pytest.approx(1.06 * 750))
 
 

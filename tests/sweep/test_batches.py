@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from ioaware.sweep.points import Point, make_point
 from ioaware.sweep.pool import PRELOAD, Answer, make_record_answer
 
 PACKAGE = Path(__file__).parents[2]
+SAID = f"{__name__}:said"
 
 
 def points(count: int) -> list[Point]:
@@ -43,7 +45,7 @@ class InThisProcess:
 
     def next(self) -> Outcome:
         number, jobs = self.jobs.pop()
-        if any(job["params"]["seq_len"] == self.DEADLY for job in jobs):
+        if any(job.get("params", {}).get("seq_len") == self.DEADLY or job.get("call") == "dies:now" for job in jobs):
             return Outcome(number, "signal", 11, None, "")
         return Outcome(number, "exit", 0, execute_batch(jobs), "")
 
@@ -82,6 +84,18 @@ def test_points_of_a_process_that_dies_run_again_alone(alone: list[Point]) -> No
     answers = list(run_batches(points(9), size=3, workers=2))
     assert lengths(answers) == list(range(64, 73))
     assert sorted(point.params["seq_len"] for point in alone) == [64, 67, 70]  # type: ignore[type-var]
+
+
+def test_calls_run_beside_the_points(alone: list[Point]) -> None:
+    texts: dict[str, str | None] = {}
+    calls = {name: functools.partial(texts.__setitem__, name) for name in ("dies:now", SAID)}
+    with batches.started(points(3), size=2, workers=2, calls=calls) as answers:
+        assert lengths(list(answers)) == list(range(64, 67))
+    assert (texts, alone) == ({"dies:now": None, SAID: "said"}, [])
+
+
+def said() -> str:
+    return "said"
 
 
 def test_no_points_have_no_answers(alone: list[Point]) -> None:

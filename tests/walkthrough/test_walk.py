@@ -116,6 +116,17 @@ def test_values_are_what_the_kernel_computes() -> None:
         np.testing.assert_allclose(final(walk, "O"), weights / weights.sum(1, keepdims=True) @ v, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["flash2", "flash1"])
+def test_padding_is_cut_off_whatever_the_dtype(name: str, dtype: str) -> None:
+    half, single = (ioaware.walk(name, source="seed", values=True, **{**TOY, "dtype": each}) for each in (dtype, "float32"))
+
+    def shapes(walk: Walk) -> list[dict[str, tuple[int, ...]]]:
+        return [{each: values.shape for each, values in step.on_chip.items()} for step in walk.steps]
+
+    assert shapes(half) == shapes(single)
+
+
 def launch_values(walk: Walk, name: str) -> Any:
     """Return a tensor's values before the first launch that uses it."""
     return next(v for one in walk.launches for t, v in zip(one.tensors, one.contents, strict=True) if t.name == name)

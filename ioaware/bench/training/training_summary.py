@@ -29,10 +29,10 @@ def curve_sentences(records: Sequence[TrainingRecord]) -> Iterator[str]:
             if base and entry.losses and entry.attention != "sdpa":
                 apart = largest_loss_difference(entry.losses, base)
                 ends = f"{entry.attention} ends at {entry.losses[-1]:.4f}, SDPA at {base[-1]:.4f}"
-                yield f"{record.point.label}: {ends}; at most {apart:.2%} apart"
+                yield f"{record.point.label}: {ends}; at most {100 * apart:.2f} % apart"
     curves = [_curve(record, "sdpa") for record in records]
     if len(curves) > 1 and curves[0] and curves[1]:
-        yield f"SDPA with another seed: at most {largest_loss_difference(curves[1], curves[0]):.2%} apart"
+        yield f"SDPA with another seed: at most {100 * largest_loss_difference(curves[1], curves[0]):.2f} % apart"
 
 
 def _curve(record: TrainingRecord, attention: str) -> tuple[float, ...]:

@@ -5,11 +5,13 @@ They are fresh predictions, traces and derivations, and live or recorded measure
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ioaware.cli.progress import Step
@@ -23,11 +25,12 @@ if TYPE_CHECKING:
     from ioaware.analysis.theory.claims.claim import Claim
     from ioaware.report.attention.attention_page import Contents
     from ioaware.report.figures.roofline import Roofs
-    from ioaware.report.walk_figure import Fragment
+    from ioaware.report.fragment import Fragment
     from ioaware.result import Status
     from ioaware.sweep.points import Point
 
 THEORY = "forward"
+WALKED = "ioaware.cli.reports.report_data:walks_as_json"
 WALKS = ("flash2", "flash1", "standard", "split_kv")
 TOY: dict[str, ParamValue] = {"seq_len": 6, "head_dim": 2, "block_m": 2, "block_n": 2}
 """Sizes of the walks, those of the notes' toy example."""
@@ -65,12 +68,13 @@ def gathered(out_dir: Path) -> tuple[Contents, Callable[[], list[Claim]]]:
 
     progress("tracing and deriving: the study, every system, the theorems")
     traced, systems = theory_points(), system_points()
-    with running([*systems, *traced, *runs()]) as collect:
+    walked: list[Fragment] = []
+    with running([*systems, *traced, *runs()], {WALKED: lambda text: walked.extend(_fragments(text))}) as collect:
         from ioaware.report.assemble import complete
         from ioaware.report.attention.attention_page import Contents
         from ioaware.report.attention.recorded_bytes import shipped
 
-        records, walked = shipped(), walks()
+        records = shipped()
         with progress_bar() as step:
             found = collect(step)
     progress("measuring, or reading recorded measurements")
@@ -93,8 +97,10 @@ def gathered(out_dir: Path) -> tuple[Contents, Callable[[], list[Claim]]]:
 
 
 @contextmanager
-def running(points: Sequence[Point]) -> Generator[Callable[[Step], dict[str, Result]]]:
-    """Start the points, and give the function that returns their results by key.
+def running(
+    points: Sequence[Point], calls: Mapping[str, Callable[[str | None], None]] = MappingProxyType({})
+) -> Generator[Callable[[Step], dict[str, Result]]]:
+    """Start the points and `calls`, and give the function that returns results by key.
 
     They are those of this very code: kept ones of another code or another library are not found.
     """
@@ -105,7 +111,7 @@ def running(points: Sequence[Point]) -> Generator[Callable[[Step], dict[str, Res
     distinct = {point.key: point for point in points}
     kept = [answer for point in distinct.values() if (answer := kept_runs.find(point)) is not None]
     known = {answer.point.key for answer in kept}
-    with started([point for key, point in distinct.items() if key not in known]) as answers:
+    with started([point for key, point in distinct.items() if key not in known], calls=calls) as answers:
 
         def collect(step: Step) -> dict[str, Result]:
             found: dict[str, Result] = {}
@@ -158,6 +164,18 @@ def walks() -> list[Fragment]:
         walked = walk(target, target.resolve(TOY | extra), source="seed" if name != "split_kv" else None, keep_values=True)
         found.append(walk_fragment(walked, identifier=f"walk-{name}"))
     return found
+
+
+def walks_as_json() -> str:
+    """Return the walks as JSON. Why: the process that makes them has loaded torch."""
+    return json.dumps([asdict(one) for one in walks()])
+
+
+def _fragments(text: str | None) -> list[Fragment]:
+    """Return walks made in another process, or make them here where it failed."""
+    from ioaware.report.fragment import Fragment
+
+    return walks() if text is None else [Fragment(**one) for one in json.loads(text)]
 
 
 def measurements(out_dir: Path, step: Step) -> Measurements:

@@ -24,11 +24,11 @@ from ioaware.report.figures.roofline import Roofs, roofline
 from ioaware.report.figures.speed import speeds
 from ioaware.report.figures.traffic import traffic
 from ioaware.report.figures.what_binds import units
+from ioaware.report.fragment import Fragment
 from ioaware.report.kernel_points import pairs
 from ioaware.report.pages.document import Document
 from ioaware.report.pages.figure_set import Shown
-from ioaware.report.table_cells import cell, columns
-from ioaware.report.walk_figure import Fragment
+from ioaware.report.table_cells import cell, columns, telling
 from ioaware.result import Result
 from ioaware.simulation.accuracy import point_key
 
@@ -95,6 +95,9 @@ def attention_page(contents: Contents, now: datetime, figures: Sequence[Shown] |
     measured = [one for one in contents.results if one.source == "measure"]
     seen = [*measured, *contents.records.systems, *contents.records.third_party]
     longer = [one for one in contents.training if one.point.kind == "speed" and one.point.seq_len > PRINTED_CONTEXT]
+    longer_columns, longer_rows = (
+        telling(headline_rows.TRAINING_COLUMNS, headline_rows.training_rows(longer)) if longer else ([], [])
+    )
     values: dict[str, Any] = {
         "numbers": list(three_numbers(agreement(contents.records))) if contents.records.own else [],
         "saving": saving(points),
@@ -114,8 +117,9 @@ def attention_page(contents: Contents, now: datetime, figures: Sequence[Shown] |
         "headline_columns": headline_rows.COLUMNS,
         "headlines": headline_rows.headline_rows(contents.headline),
         "training_columns": headline_rows.TRAINING_COLUMNS,
+        "longer_columns": longer_columns,
         "training": headline_rows.training_rows([one for one in contents.training if one.point.seq_len <= PRINTED_CONTEXT]),
-        "training_longer": headline_rows.training_rows(longer) if longer else [],
+        "training_longer": longer_rows,
         "training_losses": headline_rows.loss_sentences(contents.training),
         "fused_columns": fused_rows.COLUMNS,
         "fused": fused_rows.fused_rows(contents.fused),

@@ -43,11 +43,12 @@ def matrix_bytes(result: Result) -> int:
 
 def _row(program: str, written: Result, fused: Result) -> list[dict[str, Any]]:
     counted = [one.requested.read_bytes or 0 for one in (written, fused) if one.requested]
+    saved = 1 - counted[1] / counted[0]
     return [
         cell(program),
         *(cell(f"{reads}", reads) for reads in READS[program]),
         *(cell(bytes_text(one), one) for one in counted),
-        cell(f"{1 - counted[1] / counted[0]:.1%}", 1 - counted[1] / counted[0]),
+        cell(f"{100 * saved:.1f} %", saved),
         *(each for one in (written, fused) for each in (_time(one), bound_cell(one))),
     ]
 

@@ -55,7 +55,7 @@ TRAINING = {
     "small": "Hugging Face 9.5 days, Megatron-LM 4.7, FlashAttention 2.7",
     "medium": "Hugging Face 21.0 days, Megatron-LM 11.5, FlashAttention 6.9",
 }
-COLUMNS = columns("exact count here", "H200", words=("quantity", "attention", "paper, A100"))
+COLUMNS = columns("paper, A100", "exact count here", "H200", words=("quantity", "attention"))
 TRAINING_COLUMNS = columns(
     "tokens/s", "ms a step", "× SDPA", "peak memory", "loss error", words=("GPT-2", "attention", "paper, A100")
 )

@@ -35,8 +35,8 @@ def answers(race: Sequence[Record], flash_4: Sequence[Record]) -> Iterator[dict[
     )
     yield _answer(
         "How far do rounds differ?",
-        f"Half the interquartile range of a time is at most {widest_spread(race):.1%} of its median, over all back ends and "
-        "points; ratios are taken round by round.",
+        f"Half the interquartile range of a time is at most {100 * widest_spread(race):.1f} % of its median, over all back "
+        "ends and points; ratios are taken round by round.",
     )
 
 
@@ -50,4 +50,4 @@ def _lost(race: Sequence[Record]) -> str:
     if not lost:
         return f"At none of {len(race)} points"
     places = sorted({f"{one.record.point.what}, d {one.record.point.head_dim}" for one in lost})
-    return f"At {len(lost)} of {len(race)} points ({'; '.join(places)}), by up to {1 - lost[0].value:.1%}"
+    return f"At {len(lost)} of {len(race)} points ({'; '.join(places)}), by up to {100 * (1 - lost[0].value):.1f} %"

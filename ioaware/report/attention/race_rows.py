@@ -78,6 +78,6 @@ def _row(what: str, head_dim: int, shape: str, seen: Sequence[Ratio]) -> Row:
         cell(f"{worst:.2f}×", worst),
         cell(f"{best:.2f}×", best),
         cell(lost or "none", lost),
-        cell(f"{min(shares):.0%} to {max(shares):.0%}" if shares else "", min(shares, default=0.0)),
-        cell(f"±{rounds:.1%}", rounds),
+        cell(f"{100 * min(shares):.0f} % to {100 * max(shares):.0f} %" if shares else "", min(shares, default=0.0)),
+        cell(f"±{100 * rounds:.1f} %", rounds),
     ]

@@ -10,14 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ioaware.analysis.formulas.typeset import typeset
-from ioaware.analysis.theory.counting import Counts, Elements, N, N_k
+from ioaware.analysis.theory.counting import Counts, N, N_k
 from ioaware.case import Case
 from ioaware.cases import CASES
-from ioaware.display.text import clean, params_text
+from ioaware.display.text import params_text
 from ioaware.display.units import bytes_text, time_text
 from ioaware.params import Param
 from ioaware.prediction import predict
-from ioaware.report.table_cells import TIME_COLUMNS, bound_cell, cell, columns
+from ioaware.report.attention.typography import typeset as sentence
+from ioaware.report.table_cells import TIME_COLUMNS, bound_cell, cell, columns, common_params
 from ioaware.result import BYTES_HOLD, Params, ParamValue, Result
 from ioaware.simulation.accuracy import Prediction, point_key
 
@@ -82,14 +83,18 @@ def _section(
     case: Case, check: Mapping[str, Result], recorded: Sequence[Result], sectors: Mapping[str, Prediction]
 ) -> dict[str, Any]:
     points = [(result, *_ratios(result)) for result in recorded]
+    common = common_params([_set(result) for result in recorded])
+    counts = case.counts(False)
     return {
         "name": case.name,
-        "title": clean(case.title),
-        "paper": clean(case.paper),
-        "formulas": list(_formulas(case.counts(False))),
+        "title": sentence(case.title),
+        "paper": sentence(case.paper),
+        "formulas": list(_formulas(counts)),
+        "symbols": _symbols(counts),
         "check": _check(case, check),
         "columns": POINT_COLUMNS,
-        "rows": [_point(*point) for point in points],
+        "common": params_text(common),
+        "rows": [_point(common, *point) for point in points],
         "recorded": _recorded(points, sectors),
         "command": f"ioaware predict {case.name}",
     }
@@ -134,16 +139,23 @@ def _formulas(counts: Counts) -> Iterator[dict[str, str]]:
 
     They are typeset.
     """
+    for name, total in _totals(counts):
+        yield {"name": name, "formula": typeset(total)}
+
+
+def _symbols(counts: Counts) -> str:
+    """Return what the symbols of the formulas stand for, as HTML."""
+    found = {str(symbol): symbol for _, total in _totals(counts) for symbol in total.free_symbols}
+    return ", ".join(
+        f"{typeset(symbol)}: {sentence(SYMBOLS[name])}" for name, symbol in sorted(found.items()) if name in SYMBOLS
+    )
+
+
+def _totals(counts: Counts) -> Iterator[tuple[str, Any]]:
     for name, side in (("reads", counts.reads), ("writes", counts.writes), ("atomics", counts.atomics)):
         if not side.count.is_zero:
-            yield {"name": name, **_formula(counts, side)}
-
-
-def _formula(counts: Counts, side: Elements) -> dict[str, str]:
-    total: Any = counts.instances * side.bytes
-    merged = total.subs(N_k, N)
-    symbols = ", ".join(f"{name}: {SYMBOLS[name]}" for name in sorted(map(str, merged.free_symbols)) if name in SYMBOLS)
-    return {"formula": typeset(merged), "symbols": symbols}
+            total: Any = counts.instances * side.bytes
+            yield name, total.subs(N_k, N)
 
 
 def _check(case: Case, check: Mapping[str, Result]) -> dict[str, Any]:
@@ -190,12 +202,17 @@ def _ratios(result: Result) -> tuple[float | None, float | None]:
     return _ratio(seen.read_bytes, closed.read_bytes), _ratio(counted, written)
 
 
-def _point(result: Result, *ratios: float | None) -> list[dict[str, Any]]:
+def _set(result: Result) -> Params:
+    """Return the parameters that a record names."""
+    return {name: value for name, value in result.params.items() if value not in (None, False)}
+
+
+def _point(common: Params, result: Result, *ratios: float | None) -> list[dict[str, Any]]:
     hbm = result.hbm.total_bytes if result.hbm else None
     time = result.time_ns if result.status == "ok" else None
     total = result.requested.total_bytes if result.requested else None
     return [
-        cell(params_text({name: value for name, value in result.params.items() if value not in (None, False)})),
+        cell(params_text({name: value for name, value in _set(result).items() if name not in common}) or "as above"),
         cell(bytes_text(total), total),
         *(cell("" if ratio is None else f"{ratio:.5f}", ratio) for ratio in ratios),
         cell(bytes_text(hbm), hbm),

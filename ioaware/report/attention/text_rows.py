@@ -14,6 +14,7 @@ from typing import Any, cast
 from ioaware.display.text import clean, params_text
 from ioaware.display.units import UNKNOWN, percent_text, significant
 from ioaware.report.comparable_points import Point, Points
+from ioaware.report.figures.labels import WORDS
 from ioaware.result import BYTES_HOLD, Result
 
 MAX_FACTS, MAX_VALUES = 60, 6
@@ -125,7 +126,7 @@ def accuracy(points: Points) -> list[tuple[str, str, int, str, str]]:
         failed = sum(not check.passed for check in checks)
         rows.append(
             (
-                source,
+                WORDS.get(source, source),
                 dtype,
                 len(checks),
                 f"{worst.relative_error:.1e} of {worst.tolerance:.0e} allowed",
@@ -138,9 +139,9 @@ def accuracy(points: Points) -> list[tuple[str, str, int, str, str]]:
 def evidence_rows(rows: Sequence[Mapping[str, Any]], most: int = 40) -> tuple[list[tuple[str, str, str, str, str]], int]:
     """Return (part, where, theory, observed, deviation) of what deviates.
 
-    Return the number of rows left out as well. The largest deviations come first.
+    A number within its limit does not. Return the number of rows left out as well. The largest deviations come first.
     """
-    ranked = sorted((row for row in rows if _deviation(row) > 0), key=lambda row: -_deviation(row))
+    ranked = sorted((row for row in rows if deviation(row) > 0), key=lambda row: -deviation(row))
     shown = [
         (
             clean(row.get("part", "")),
@@ -154,10 +155,13 @@ def evidence_rows(rows: Sequence[Mapping[str, Any]], most: int = 40) -> tuple[li
     return shown, len(ranked) - len(shown)
 
 
-def _deviation(row: Mapping[str, Any]) -> float:
+def deviation(row: Mapping[str, Any]) -> float:
+    """Return the relative deviation of an observed number, 0 within its limit."""
     expected, observed = row.get("expected"), row.get("observed")
     if type(expected) not in (int, float) or type(observed) not in (int, float):
         return float("inf")
+    if row.get("relation") == "at most" and cast(float, observed) <= cast(float, expected):
+        return 0.0
     return (
         abs(cast(float, observed) - cast(float, expected)) / abs(cast(float, expected))
         if expected
@@ -166,8 +170,8 @@ def _deviation(row: Mapping[str, Any]) -> float:
 
 
 def _deviation_text(row: Mapping[str, Any]) -> str:
-    deviation = _deviation(row)
-    return "missing" if deviation == float("inf") else percent_text(deviation)
+    found = deviation(row)
+    return "missing" if found == float("inf") else percent_text(found)
 
 
 def _number(value: object) -> str:

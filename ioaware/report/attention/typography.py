@@ -25,8 +25,9 @@ DEEPEST = 12
 """Most brackets inside each other; a deeper formula stays text."""
 GAP = '<mspace width="0.18em"></mspace>'
 TOKEN = re.compile(
-    r"(?P<space>\s+)|(?P<number>\d+(?:\.\d+)?(?:e[-+]\d+)?)|(?P<indexed>(?:sum|min|max)_\w)|(?P<name>[^\W\d_]\w*(?:['’]\w+)?)"
-    r"|(?P<sign><=|>=|->|>>|<<|[-+*/=<>≤≥·→])|(?P<script>[\^_])|(?P<open>[(\[])|(?P<close>[)\]])|(?P<comma>,)|(?P<bar>\|)|(?P<other>.)",
+    r"(?P<space>\s+)|(?P<number>\d+(?:\.\d+)?(?:e[-+]\d+)?)|(?P<indexed>(?:sum|min|max)_\w)|(?P<name>[^\W\d_]\w*(?:['’][^\W_]\w*)?)"
+    r"|(?P<sign><=|>=|->|>>|<<|[-+*/=<>≤≥·→])|(?P<script>[\^_])|(?P<open>[(\[])|(?P<close>[)\]])|(?P<comma>,)|(?P<bar>\|)"
+    r"|(?P<accent>['~](?![^\W_]))|(?P<other>.)",
     re.DOTALL,
 )
 SINGLE = re.compile(r"(?P<letter>[^\W\d_])(?P<digits>\d*)(?=_|$)")
@@ -67,7 +68,7 @@ def typeset(text: str, limit: int = 1000) -> str:
     parts: list[str] = []
     at = 0
     while at < len(tokens):
-        run = _run(tokens, at, 0, inside=False)
+        run = None if _is_hyphenated(tokens, at) else _run(tokens, at, 0, inside=False)
         if run is not None and run.end > at and run.is_formula:
             parts.append(f"<math>{''.join(run.parts)}</math>")
             at = run.end
@@ -87,8 +88,8 @@ def _tokens(text: str) -> list[Token]:
         single = SINGLE.match(said) if kind == "name" and not possessive else None
         if single is not None:
             found.append(Token("name", single[0]))
-            if rest := said[single.end() + 1 :]:
-                found += [Token("script", "_"), Token("index", rest)]
+            if single.end() < len(said):
+                found += [Token("script", "_"), *[Token("index", rest) for rest in (said[single.end() + 1 :],) if rest]]
         elif kind == "name":
             found.append(Token("name" if said in NAMES | FUNCTIONS else "word", said))
         else:
@@ -112,7 +113,7 @@ def _run(tokens: Sequence[Token], at: int, depth: int, *, inside: bool) -> Run |
         if token.kind == "close" and inside:
             run.end = at
             return run
-        if token.kind in ("sign", "bar") or (token.kind == "comma" and inside):
+        if token.kind in ("sign", "bar") or (token.text in (",", ":") and inside):
             if token.kind == "sign" and not inside and not run.parts and token.text != "-":
                 break
             signs.append(f"<mo>{escape(SIGNS.get(token.text, token.text))}</mo>")
@@ -186,8 +187,12 @@ def _group(tokens: Sequence[Token], at: int, depth: int, opening: str) -> Run | 
 
 
 def _scripts(tokens: Sequence[Token], base: Run, depth: int) -> Run:
-    """Add the index and the power behind a factor."""
+    """Add the accent, the index and the power behind a factor."""
     shown, end, symbols, relations = "".join(base.parts), base.end, list(base.symbols), base.relations
+    if _kind(tokens, end) == "accent":
+        prime = tokens[end].text == "'"
+        shown = f"<msup>{shown}<mo>′</mo></msup>" if prime else f'<mover accent="true">{shown}<mo>~</mo></mover>'
+        end, relations = end + 1, relations + 1
     for sign, element in (("_", "msub"), ("^", "msup")):
         if end >= len(tokens) or tokens[end].kind != "script" or tokens[end].text != sign:
             continue
@@ -229,6 +234,11 @@ def _symbol(name: str) -> str:
 
 def _kind(tokens: Sequence[Token], at: int) -> str:
     return tokens[at].kind if at < len(tokens) else ""
+
+
+def _is_hyphenated(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether a hyphen joins a token to a word, as in FlashAttention-2."""
+    return any(tokens[one].text == "-" and tokens[one - 1].kind == "word" for one in (at, at - 1) if one > 0)
 
 
 def _before_a_sign(tokens: Sequence[Token], at: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ioaware.display.text import claim_title, clean
-from ioaware.report.attention.text_rows import evidence_rows
+from ioaware.report.attention.text_rows import deviation, evidence_rows
 from ioaware.report.attention.typography import typeset
 
 if TYPE_CHECKING:
@@ -42,21 +42,22 @@ def verdict_rows(claims: Sequence[Claim]) -> list[dict[str, Any]]:
 def _row(claim: Claim) -> dict[str, Any]:
     evidence = claim.evidence
     parts, exponents = list(evidence.get("parts", ())), list(evidence.get("exponents", ()))
-    compared, left = evidence_rows(evidence.get("points", ()), MAX_COMPARED)
+    points = evidence.get("points", ())
+    compared, left = evidence_rows(points, MAX_COMPARED)
     return {
         "name": clean(claim.claim, 60),
         "title": TITLES.get(claim.claim) or claim_title(claim.claim),
         "statement": typeset(claim.statement),
-        "source": clean(claim.source),
+        "source": typeset(claim.source),
         "verdict": _tone(claim.verdict),
         "held": sum(part.get("verdict") == "holds" for part in parts),
         "checks": len(parts),
         "parts": [_part(part) for part in sorted(parts, key=lambda part: part.get("verdict") == "holds")[:MAX_PARTS]],
-        "parts_left": max(0, len(parts) - MAX_PARTS),
+        "parts_left": _more_checks(len(parts) - MAX_PARTS),
         "exponents": [_exponent(row) for row in exponents],
         "compared": compared,
         "compared_left": left,
-        "compared_equal": len(evidence.get("points", ())) - len(compared) - left,
+        "agreeing": _agreeing(points),
         "notes": [typeset(note) for note in evidence.get("notes", ())],
     }
 
@@ -68,20 +69,35 @@ def _tone(verdict: object) -> str:
 def _part(part: Mapping[str, Any]) -> dict[str, str]:
     shown = {name: typeset(str(part.get(name, "")), 400) for name in ("says", "expected", "observed")}
     verdict = part.get("verdict", "")
-    return shown | {"points": clean(part.get("points", "")), "verdict": clean(verdict), "tone": _tone(verdict)}
+    count = part.get("points", "")
+    points = f"{count:,}" if isinstance(count, int) else clean(count)
+    return shown | {"points": points, "verdict": clean(verdict), "tone": _tone(verdict)}
 
 
 def _exponent(row: Mapping[str, Any]) -> dict[str, str]:
     return {
-        "quantity": clean(row.get("quantity", "")),
-        "variable": clean(row.get("variable", "")),
-        "expected": clean(row.get("expected", "")),
+        "quantity": typeset(str(row.get("quantity", ""))),
+        "variable": typeset(str(row.get("variable", ""))),
+        "expected": clean(row.get("expected", "")).replace("-", "−"),
         "fitted": _four(row.get("exponent")),
-        "interval": f"{_four(row.get('low'))} to {_four(row.get('high'))}",
+        "interval": " to ".join(dict.fromkeys((_four(row.get("low")), _four(row.get("high"))))),
         "verdict": clean(row.get("verdict", "")),
         "tone": _tone(row.get("verdict")),
     }
 
 
 def _four(value: object) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else clean(value)
+    return f"{value:z.4f}".replace("-", "−") if isinstance(value, float) else clean(value)
+
+
+def _more_checks(left: int) -> str:
+    """Return how many checks the page leaves out; failing ones come first."""
+    return f"{left:,} more check{'s' if left > 1 else ''} in the command's output" if left > 0 else ""
+
+
+def _agreeing(points: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many numbers agree with theory: equal ones, and those within a limit."""
+    limits = [point.get("relation") == "at most" for point in points if deviation(point) == 0]
+    found = ((len(limits) - sum(limits), "equal"), (sum(limits), "within the limit"))
+    counted = ", ".join(f"{count:,} {what}" for count, what in found if count)
+    return f"Numbers that agree with theory: {counted}." if counted else ""

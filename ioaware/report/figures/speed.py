@@ -99,9 +99,9 @@ def _describe(record: Record, entry: Entry) -> str:
     of_ceiling = share(record, entry)
     lines = [
         f"{NAMES.get(entry.name, entry.name)}, {record.point.label}",
-        f"{significant(speed(record, entry).median / 1e12)} {unit}, {time_text(time.median)} ±{time.relative:.1%}",
+        f"{significant(speed(record, entry).median / 1e12)} {unit}, {time_text(time.median)} ±{100 * time.relative:.1f} %",
     ]
-    lines += [f"{of_ceiling:.0%} of the ceiling"] * (of_ceiling is not None)
+    lines += [] if of_ceiling is None else [f"{100 * of_ceiling:.0f} % of the ceiling"]
     lines += [f"host {significant(entry.host_us)} us a call" if entry.host_us else ""]
     ahead = ratio(record) if entry.name == OWN else None
     lines += [f"{ahead.median:.3f} of the best other" if ahead else ""]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ioaware.display.text import clean, params_text
+from ioaware.display.text import clean, params_text, without_folders
 from ioaware.display.units import bytes_text, times_text
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, cell_of, drawable, series_of
 from ioaware.report.pages.document import Document
@@ -33,12 +33,12 @@ def compare_page(old: Findings, new: Findings, command: str, *, with_text: bool 
 
     Without `with_text` lines appear by number alone.
     """
-    names = (clean(old.derived.target), clean(new.derived.target))
+    names = _names(old, new)
     rows = numbers(old, new)
     lines = list(changed_lines(old, new)) if with_text else [one for one in changed_lines(old, new) if _moves(one)]
     values: dict[str, Any] = {
-        "old": names[0],
-        "new": names[1],
+        "old": clean(old.derived.target),
+        "new": clean(new.derived.target),
         "old_params": params_text(old.derived.params),
         "new_params": params_text(new.derived.params),
         "exact": old.derived.exact and new.derived.exact,
@@ -54,6 +54,14 @@ def compare_page(old: Findings, new: Findings, command: str, *, with_text: bool 
     }
     figures = [Shown(_bars(rows, names), command), *([Shown(over, command + old.ranges)] if (over := _over(old, new)) else [])]
     return Document("compare.html", f"{names[0]} → {names[1]}", values, figures)
+
+
+def _names(old: Findings, new: Findings) -> tuple[str, str]:
+    """Return the targets without folders, or whole where that makes them equal."""
+    targets = (old.derived.target, new.derived.target)
+    short = (without_folders(targets[0]), without_folders(targets[1]))
+    one, other = short if short[0] != short[1] else targets
+    return clean(one), clean(other)
 
 
 def _headline(old: Findings, new: Findings) -> str:
@@ -128,7 +136,7 @@ def _bars(rows: list[Pair], names: tuple[str, str]) -> BarFigure:
 def _over(old: Findings, new: Findings) -> Figure | None:
     """Return a cell per parameter that both versions have a curve of."""
     later = {one.span.name: one for one in new.curves}
-    names = (old.derived.target, new.derived.target)
+    names = _names(old, new)
     cells = [_cell(one, later[one.span.name], names) for one in old.curves if one.span.name in later]
     caption = "Requested bytes of both versions by their formulas, evaluated at every point."
     figure = Figure("over", "Bytes over the parameters", caption, tuple(cell for cell in cells if cell.panels))

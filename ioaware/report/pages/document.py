@@ -87,6 +87,7 @@ def render(document: Document, *, with_pngs: bool = True) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=FunctionLoader(template_text)
     )
     environment.filters["safe_here"] = Markup  # of SVG and MathML that this package wrote with every text escaped
+    environment.filters["unbroken"] = _unbroken
     css = theme() + template_text("document.css") + document.css + template_text("print.css")
     script = template_text("document.js") + document.script
     return environment.get_template(document.template).render(
@@ -102,6 +103,14 @@ def render(document: Document, *, with_pngs: bool = True) -> str:
             "figures": {shown.figure.name: _figure(shown, with_png=with_pngs) for shown in document.figures},
         }
     )
+
+
+def _unbroken(command: str) -> Any:
+    """Return a command as HTML whose options do not break after their hyphens."""
+    from markupsafe import Markup, escape
+
+    words = (Markup("<span>{}</span>").format(word) if word.startswith("--") else escape(word) for word in command.split(" "))
+    return Markup(" ").join(words)
 
 
 def policy(css: str, script: str) -> str:

@@ -169,7 +169,7 @@ def formula_row(name: str, value: str, expr: Expr, at_most: bool = False) -> For
     where = "" if case.where is None else typeset_condition(case.where)
     other = "" if case.otherwise is None else within(SECONDS, lambda: typeset(case.otherwise)) or ""  # pyright: ignore[reportArgumentType]
     if at_most:
-        formula, term, other = ("≤ " + part if part else "" for part in (formula, term, other))
+        formula, term, other = ("≤\N{NO-BREAK SPACE}" + part if part else "" for part in (formula, term, other))
         written = "<= " + written if written else ""
     fixed = not expr.free_symbols
     return FormulaRow(name, value, formula, clean(written, MAX_TEXT), len(written), term, where, other, fixed)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from ioaware.display.units import bytes_text, percent_text, significant, time_text
+from ioaware.display.units import bytes_text, count_text, percent_text, time_text
 from ioaware.report.pages.findings import Findings
 from ioaware.report.pages.known_hbm import range_text
 from ioaware.report.table_cells import cell, columns
@@ -23,7 +23,7 @@ LAUNCH_COLUMNS = [
         "HBM, simulated",
         "FLOPs",
         "at least, bound by",
-        "share of the whole",
+        "share",
         "shared memory",
         "registers",
     ),
@@ -50,7 +50,7 @@ def launch_rows(found: Findings, *, ordered: bool) -> Iterator[list[dict[str, An
             *(cell(bytes_text(part), part) for part in ((moved.read_bytes, moved.write_bytes) if moved else (None, None))),
             cell(_atomics(own), moved and moved.atomic_bytes),
             cell(hbm_text, hbm_bytes),
-            cell(significant(own.flops, 4) if own.flops else "", own.flops or None),
+            cell(count_text(own.flops) if own.flops else "", own.flops or None),
             cell(f"{time_text(least)}, {bound.binds}" if least else "", least),
             cell("" if share is None else percent_text(share, 3), share),
             cell("" if own.shared_bytes is None else bytes_text(own.shared_bytes), own.shared_bytes),

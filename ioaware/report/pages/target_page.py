@@ -8,7 +8,7 @@ from typing import Any
 
 from ioaware.derivation.derived import Derived
 from ioaware.display.notebook import FOLDERS
-from ioaware.display.text import clean, params_text
+from ioaware.display.text import clean, params_text, without_folders
 from ioaware.display.units import bytes_text, percent_text, significant, time_text, times_text
 from ioaware.machine.time_bound import fastest_hbm
 from ioaware.report.pages.document import Document
@@ -68,7 +68,7 @@ def target_page(found: Findings, *, with_text: bool = True, fragments: Sequence[
         "notes": list(_notes(found))[:MAX_NOTES],
         "made": made,
     }
-    return Document("target.html", derived.target, values, figures)
+    return Document("target.html", without_folders(derived.target), values, figures)
 
 
 def _headline(found: Findings) -> str:

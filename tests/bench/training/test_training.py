@@ -146,8 +146,8 @@ def test_the_distance_of_loss_curves_is_said_beside_that_of_two_seeds() -> None:
 
     first = curves(0, sdpa=(10.0, 4.0), ioaware=(10.0, 4.02))
     assert list(curve_sentences([first, curves(1, sdpa=(10.0, 5.0))])) == [
-        "GPT-2 small, context 1,024, loss, seed 0: ioaware ends at 4.0200, SDPA at 4.0000; at most 0.50% apart",
-        "SDPA with another seed: at most 25.00% apart",
+        "GPT-2 small, context 1,024, loss, seed 0: ioaware ends at 4.0200, SDPA at 4.0000; at most 0.50 % apart",
+        "SDPA with another seed: at most 25.00 % apart",
     ]
 
 

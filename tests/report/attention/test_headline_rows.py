@@ -95,7 +95,7 @@ def test_a_program_is_shown_where_both_forms_are_measured_and_right() -> None:
 
     (row,) = fused_rows([form("separate", 192), form("fused", 64)])
     assert [cell["text"] for cell in row][:3] == ["entropy", *(str(one) for one in READS["entropy"])]
-    assert row[5]["text"] == "66.7%"
+    assert row[5]["text"] == "66.7 %"
     assert (row[7]["text"], row[9]["text"]) == ("", "")
     h200 = {"gpu": "NVIDIA H200", "sm_count": 132}
     (row,) = fused_rows([replace(form(name, reads), environment=h200) for name, reads in (("separate", 192), ("fused", 64))])

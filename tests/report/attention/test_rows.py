@@ -6,17 +6,19 @@ Each is from the data that it is about.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
+from ioaware.analysis.theory.claims.claim import Comparison, Part, conclude
 from ioaware.cases import CASES
 from ioaware.prediction import predict
 from ioaware.report.attention.headline_rows import PRINTED, counted, each_matrix_once_gbytes, heads_of_flops
 from ioaware.report.attention.race_answers import answers
 from ioaware.report.attention.race_rows import losses, race_rows
 from ioaware.report.attention.system_rows import small_params, system_sections
-from ioaware.report.attention.verdict_rows import TITLES
+from ioaware.report.attention.text_rows import evidence_rows
+from ioaware.report.attention.verdict_rows import TITLES, verdict_rows
 from ioaware.result import Launch, Result
 from ioaware.simulation.accuracy import PredictedLaunch, Prediction
 from ioaware.sweep.claim_evidence import recorded_race
@@ -58,6 +60,28 @@ def test_recorded_points_stand_in_their_section() -> None:
     shown = section("gqa", {}, [result])
     assert shown["recorded"] == "1 point, 1.0000×"
     assert [one["text"] for one in shown["rows"][0]][2:4] == ["1.00000", "1.00000"]
+
+
+def test_what_recorded_points_have_in_common_stands_above_them_once() -> None:
+    points = [replace(predict("gqa", heads=heads, kv_heads=2), source="measure") for heads in (4, 8)]
+    shown = section("gqa", {}, points)
+    assert "kv_heads=2" in shown["common"]
+    assert [row[0]["text"] for row in shown["rows"]] == ["heads=4", "heads=8"]
+    twice = section("gqa", {}, [points[0], points[0]])
+    assert [row[0]["text"] for row in twice["rows"]] == ["as above"] * 2
+
+
+def test_a_number_within_its_limit_does_not_deviate() -> None:
+    within, above = Comparison("a", "N=1", 0.5, 0.1, "at most"), Comparison("a", "N=2", 0.5, 0.6, "at most")
+    equal, off = Comparison("b", "N=3", 2, 2), Comparison("b", "N=4", 2, 1)
+    rows = [asdict(one) for one in (within, above, equal, off)]
+    assert [row[1] for row in evidence_rows(rows)[0]] == ["N=4", "N=2"]
+    many = [Part("a", "says", "1", "1", 1000, "holds")] * 25
+    claim = conclude("theorem1", "says", "source", parts=many, points=[within, above, equal, off])
+    (shown,) = verdict_rows([claim])
+    assert shown["agreeing"] == "Numbers that agree with theory: 1 equal, 1 within the limit."
+    assert shown["parts_left"] == "1 more check in the command's output"
+    assert shown["parts"][0]["points"] == "1,000"
 
 
 def test_the_ratio_farthest_from_1_has_its_cause() -> None:

@@ -10,7 +10,7 @@ import pytest
 from ioaware.report.attention.typography import typeset
 from tests.support.hostile_texts import PAYLOADS
 
-ELEMENTS = frozenset({"math", "mrow", "mi", "mn", "mo", "msup", "msub", "msqrt", "mspace"})
+ELEMENTS = frozenset({"math", "mrow", "mi", "mn", "mo", "msup", "msub", "msqrt", "mspace", "mover"})
 
 
 class Outline(HTMLParser):
@@ -54,6 +54,8 @@ def outline(text: str) -> str:
         ("2^-11 and M^-1 of seq_len", "{2^[−11]} and {M^[−1]} of seq_len"),
         ("O = softmax(Q K^T) V with O(N) memory", "{O=softmax(Q K^[T]) V} with {O(N)} memory"),
         ("B_r = ceil(M / 4d) rows", "{B_[r]=⌈M/4d⌉} rows"),
+        ("e^(m - m') l~ of d'_i", "{e^[m−m^[′]] l~} of {d^[′]_[i]}"),
+        ("block j of S as S_(:, j:j+1)", "block j of {S} as {S_[:,j:j+1]}"),
         ("sum |p| of S_ij, sum_j x_j", "{∑|p|} of {S_[ij]}, {∑_[j] x_[j]}"),
     ],
 )
@@ -65,7 +67,8 @@ def test_formulas_are_typeset(text: str, shown: str) -> None:
     "text",
     [
         "A row of 12 blocks", "Algorithm 1 (arXiv 2307.08691)", "all-to-all over heads", "flash2_bwd moves 3 tiles", "eq. (14)",
-        "Algorithm 1's blocks",
+        "Algorithm 1's blocks", "the notes' section 4.1", "the blocks of GPUs' heads", "'sub-quadratic' is a word",
+        "and FlashAttention-2, in (half",
         "what the L1 holds is read - again", "within 0.10% at 49 points", "and (half a",
     ],
 )  # fmt: skip

@@ -41,13 +41,14 @@ class Part:
 class Comparison:
     """One number of theory beside one observed number, at a named place.
 
-    None means missing.
+    None means missing. `relation`: what the observed number should be to theory's, such as an error to its tolerance.
     """
 
     part: str
     where: str
     expected: Number | None
     observed: Number | None
+    relation: Literal["equal", "at most"] = "equal"
 
     @property
     def deviation(self) -> float:
@@ -139,7 +140,7 @@ def judge_comparisons(
     One deviating number, or one NaN, fails the part. A missing number, or too few of them, is inconclusive.
     """
     places = {c.where.removesuffix(" reads").removesuffix(" writes") for c in comparisons}
-    expected = f"equal at {len(places)} points" if tolerance == 0 else f"within {tolerance:.2%} at {len(places)} points"
+    expected = f"{'equal' if tolerance == 0 else f'within {100 * tolerance:.2f} %'} at {points_text(len(places))}"
     missing = [c for c in comparisons if c.expected is None or c.observed is None]
     known = [c for c in comparisons if c.expected is not None and c.observed is not None]
     wrong = [c for c in known if not c.deviation <= tolerance]
@@ -152,7 +153,7 @@ def judge_comparisons(
         observed = f"{len(known)} of {max(at_least, len(comparisons), 1)} points known{where}"
         return Part(part, says, expected, observed, len(known), "inconclusive")
     largest = max(c.deviation for c in known)
-    observed = "all equal" if largest == 0 else f"largest difference {largest:.4%}"
+    observed = "all equal" if largest == 0 else f"largest difference {100 * largest:.4f} %"
     return Part(part, says, expected, observed, len(known), "holds")
 
 
@@ -170,7 +171,7 @@ def judge_bounds(
     It is given with its place, as for a Theta or Omega with constants.
     """
     limits = [f"at least {low:.6g}" if low > -math.inf else "", f"at most {high:.6g}" if high < math.inf else ""]
-    expected = " and ".join(limit for limit in limits if limit)
+    expected = f"equal to {low:.6g}" if low == high else " and ".join(limit for limit in limits if limit)
     outside = [(where, ratio) for where, ratio in ratios if not low <= ratio <= high]
     if outside:
         where, ratio = outside[0]
@@ -178,4 +179,10 @@ def judge_bounds(
     if len(ratios) < max(at_least, 1):
         return Part(part, says, expected, f"{len(ratios)} of {max(at_least, 1)} points known", len(ratios), "inconclusive")
     values = [ratio for _, ratio in ratios]
-    return Part(part, says, expected, f"{min(values):.6g} to {max(values):.6g}", len(ratios), "holds")
+    ends = dict.fromkeys(f"{end:.6g}" for end in (min(values), max(values)))
+    return Part(part, says, expected, " to ".join(ends), len(ratios), "holds")
+
+
+def points_text(count: int) -> str:
+    """Return a number of points in words: `1 point`, `288,000 points`."""
+    return f"{count:,} point{'' if count == 1 else 's'}"

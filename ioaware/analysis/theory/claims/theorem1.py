@@ -75,10 +75,11 @@ def _outputs(target: str, evidence: Evidence) -> list[Comparison]:
         seen = evidence.at(wanted)
         check = seen.observed.check if seen else None
         tolerance, error = (check.tolerance, check.relative_error) if check else (None, None)
-        rows.append(Comparison("a", str(wanted), tolerance, error))
+        rows.append(Comparison("a", str(wanted), tolerance, error, "at most"))
     for seen in evidence.checked(target):
         if seen.observed.check:
-            rows.append(Comparison("a", seen.where, seen.observed.check.tolerance, seen.observed.check.relative_error))
+            check = seen.observed.check
+            rows.append(Comparison("a", seen.where, check.tolerance, check.relative_error, "at most"))
     return rows
 
 

@@ -34,15 +34,15 @@ SOURCE = (
 )
 
 NOTES: tuple[str, ...] = (
-    "What is counted is `requested`: bytes between the SMs and the L2, M being the on-chip memory of one program. Bytes of HBM "
-    "lie below it wherever the L2 holds what is read again: (f) has the regimes.",
+    "What is counted is requested bytes: those between the SMs and the L2, M being the on-chip memory of one program. HBM "
+    "bytes lie below them wherever the L2 holds what is read again: (f) has the regimes.",
     "The paper states the standard half for all d <= M <= N d. It charges each operand of a matrix product once; for M = "
     "o(d^2) that contradicts Saha and Ye's Theorem 3.7, Omega(N^2 d / sqrt M) for any order of the standard product, so M = "
     "Omega(d^2) is part of the claim here.",
     "Wording: for fixed M and d the count is quadratic in N (twice the N, four times the bytes); 'sub-quadratic' describes "
     "only M that grows with N.",
     "At the paper's block sizes K, V, Q, O, S, l and m of one step are 2d(B_r + B_c) + B_r B_c + 2 B_r elements, which exceeds "
-    "M whenever M < 8 d^2 + 8 d (M/4d leaves no room for S): Theta survives, 'on-chip memory of size M' literally does not.",
+    "M whenever M < 8 d^2 + 8 d (M/4d leaves no room for S): Theta survives, an on-chip memory of exactly M does not.",
     "Exponents of a leading term are fitted to what was observed less the lower-order terms of the exact count; those of the "
     "whole count are shown beside them, not judged: over a finite range the lower-order terms bend them.",
     "flash2 is no part of the theorem; with B_r = ceil(M/4d) its count has the same powers and about two thirds of the leading "

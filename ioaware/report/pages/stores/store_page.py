@@ -15,7 +15,7 @@ from ioaware.measurement.time_bounds import with_known_flops
 from ioaware.report.figures.labels import WORDS
 from ioaware.report.pages.document import Document
 from ioaware.report.pages.stores.store_figures import FORMULAS, Settings, figures_of
-from ioaware.report.table_cells import TIME_COLUMNS, cell, columns, telling, time_cells
+from ioaware.report.table_cells import TIME_COLUMNS, Cells, cell, columns, common_params, telling, time_cells
 from ioaware.result import Params, Result
 
 MAX_ROWS = 1500
@@ -31,7 +31,7 @@ def store_page(title: str, results: Sequence[Result], command: str, missing: Seq
 
     `missing` are sentences on what is not there.
     """
-    expected, common = _expected(results), _common(results)
+    expected, common = _expected(results), common_params([result.params for result in results])
     names = short_names(dict.fromkeys(result.target for result in results))
     by_target: defaultdict[str, list[Result]] = defaultdict(list)
     for result in results:
@@ -42,6 +42,7 @@ def store_page(title: str, results: Sequence[Result], command: str, missing: Seq
     shown = [one for one in ordered if not (_of_formula(one, expected) and _key(one) in counted_at)]
     rows = [_row(result, names[result.target], expected, common) for result in shown[:MAX_ROWS]]
     told, rows = telling(COLUMNS, rows) if rows else (COLUMNS, rows)
+    only, told, rows = _one_source(shown, told, rows)
     sources = Counter(result.source for result in results)
     bad = Counter(result.status for result in results if result.status != "ok")
     counted = ", ".join(f"{count:,} {WORDS.get(source, source)}" for source, count in sources.items())
@@ -53,6 +54,7 @@ def store_page(title: str, results: Sequence[Result], command: str, missing: Seq
         "figure_names": [shown.figure.name for shown in figures],
         "columns": told,
         "common": params_text(common),
+        "only": only,
         "full_names": [clean(f"{name}: {target}") for target, name in names.items() if name != target],
         "rows": rows,
         "rows_left": max(0, len(shown) - MAX_ROWS),
@@ -60,6 +62,17 @@ def store_page(title: str, results: Sequence[Result], command: str, missing: Seq
         "made": "",
     }
     return Document("store.html", title, values, figures)
+
+
+def _one_source(shown: Sequence[Result], told: list[dict[str, Any]], rows: list[Cells]) -> tuple[str, Any, Any]:
+    """Return the source of all points in words, and the table without its column.
+
+    The table stays as it is, and the words are empty, where points are of several sources.
+    """
+    if len(sources := {one.source for one in shown}) != 1:
+        return "", told, rows
+    (source,), at = sources, [column["name"] for column in told].index("source")
+    return WORDS.get(source, source), told[:at] + told[at + 1 :], [row[:at] + row[at + 1 :] for row in rows]
 
 
 def short_names(targets: Iterable[str]) -> dict[str, str]:
@@ -91,12 +104,6 @@ def _expected(results: Sequence[Result]) -> dict[Key, Result]:
 
 def _requested(result: Result) -> int | None:
     return result.requested.total_bytes if result.requested else None
-
-
-def _common(results: Sequence[Result]) -> Params:
-    """Return the parameters that have one value at all of several points."""
-    first, *others = [result.params for result in results] or [{}]
-    return {name: value for name, value in first.items() if others and all(one.get(name) == value for one in others)}
 
 
 def _in_order(results: Sequence[Result]) -> list[Result]:

@@ -105,11 +105,19 @@ def test_a_claim_is_strict_json_even_with_numbers_that_are_none():
     read = json.loads(json.dumps(claim.to_dict(), allow_nan=False))
     assert list(read) == ["claim", "statement", "source", "verdict", "evidence"]
     assert read["evidence"]["points"] == [
-        {"part": "a", "where": "N=1", "expected": 1, "observed": "nan"},
-        {"part": "a", "where": "N=1", "expected": 1, "observed": None},
+        {"part": "a", "where": "N=1", "expected": 1, "observed": "nan", "relation": "equal"},
+        {"part": "a", "where": "N=1", "expected": 1, "observed": None, "relation": "equal"},
     ]
 
 
 def test_reads_and_writes_of_one_point_count_as_one_point() -> None:
     comparisons = [Comparison("a", f"N={n} {way}", 1, 1) for n in (1, 2, 3) for way in ("reads", "writes")]
     assert judge_comparisons("a", "says", comparisons).expected == "equal at 3 points"
+    assert judge_comparisons("a", "says", comparisons[:2]).expected == "equal at 1 point"
+
+
+def test_bounds_are_one_number_where_their_ends_are_the_same() -> None:
+    one = judge_bounds("a", "says", [("N=1", 1.0)], low=1, high=1)
+    assert (one.expected, one.observed) == ("equal to 1", "1")
+    two = judge_bounds("a", "says", [("N=1", 1.0), ("N=2", 1.5)], low=1, high=2)
+    assert (two.expected, two.observed) == ("at least 1 and at most 2", "1 to 1.5")

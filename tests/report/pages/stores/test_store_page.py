@@ -118,7 +118,8 @@ def test_a_figure_has_points_that_differ_in_one_parameter_alone() -> None:
     assert "At causal=False, d=64." in figure.caption
     assert {x for panel in figure.cells[0].panels for one in panel.series for x in one.x} == {512, 1024, 2048}
     assert page.values["common"] == "causal=False"
-    assert page.values["rows"][0][2]["text"] == "d=64, n=512"
+    assert page.values["only"] == "measured"
+    assert page.values["rows"][0][1]["text"] == "d=64, n=512"
     apart = store_page("A store", [points[0], points[3]], "")
     assert [shown.figure.name for shown in apart.figures] == ["alone"], "no curve"
 

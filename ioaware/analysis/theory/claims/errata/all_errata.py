@@ -22,7 +22,7 @@ ERRATA = (
 STATEMENT = (
     f"Of {len(ERRATA)} errors in the notes and papers the printed form fails at a shown point and the corrected form holds."
 )
-SOURCE = "unpublished slides (S0), notebook (S1), notes (S2, S3), summary (S4); FlashAttention and FlashAttention-2 (P)"
+SOURCE = "unpublished slides (S0), notebook (S1), notes (S2 and S3), summary (S4); FlashAttention and FlashAttention-2 (P)"
 NOTES = (
     "Definitions are softmax, attention and finite differences in float64, counts of array elements, and walks over loops; "
     "each form is tried at four random points. A corrected form may differ by 1e-6, the printed one differs by more than 1e-3 "

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ioaware.analysis.theory.claims.errata.erratum import Trial, Values, erratum
+from ioaware.analysis.theory.claims.errata.erratum import Trial, Values, erratum, vector_text
 from ioaware.analysis.theory.claims.numerics.attention import softmax
 
 
@@ -148,7 +148,7 @@ def lost_exponential(random: np.random.Generator) -> Trial:
     x = random.normal(size=4)
     m = x.max()
     lse = m + np.log(np.exp(x - m).sum())
-    return Trial(f"x={np.round(x, 2)}", np.exp(-np.log(np.exp(x - m).sum())), m - lse, np.exp(m - lse))
+    return Trial(f"x={vector_text(x)}", np.exp(-np.log(np.exp(x - m).sum())), m - lse, np.exp(m - lse))
 
 
 def _lse_loop(scores: Values, values: Values, block: int, *, inside: bool) -> Values:
@@ -177,7 +177,7 @@ def reciprocal(random: np.random.Generator) -> Trial:
     x, v = random.normal(size=4), random.normal(size=(4, 2))
     m = x.max()
     o, l = np.exp(x - m) @ v, np.exp(x - m).sum()
-    return Trial(f"x={np.round(x, 2)}", softmax(x) @ v, o * l, o * np.exp(m - (m + np.log(l))))
+    return Trial(f"x={vector_text(x)}", softmax(x) @ v, o * l, o * np.exp(m - (m + np.log(l))))
 
 
 @erratum("S2.20", "notes 1.1, log-sum-exp", "c + log sum over n of e^(x_i - c)", "c + log sum over i of e^(x_i - c)")
@@ -185,7 +185,7 @@ def sum_index(random: np.random.Generator) -> Trial:
     x = random.normal(size=4)
     c, i = x.max(), 0
     return Trial(
-        f"x={np.round(x, 2)}, i=0",
+        f"x={vector_text(x)}, i=0",
         np.log(np.exp(x).sum()),
         c + np.log(len(x) * np.exp(x[i] - c)),
         c + np.log(np.exp(x - c).sum()),

@@ -102,6 +102,11 @@ def _show_pair(value: Any, defined: Any) -> str:
 def _show(numbers: Values, first: int = 0) -> str:
     """Return up to four numbers, from the first to show on, with their shape."""
     flat = numbers.ravel()[first:]
-    text = " ".join(f"{number:.4g}" for number in flat[:4])
-    before, after = "... " if first else "", " ..." if flat.size > 4 else ""
+    text = ", ".join(f"{number:.4g}" for number in flat[:4])
+    before, after = "..., " if first else "", ", ..." if flat.size > 4 else ""
     return text if numbers.ndim == 0 else f"[{before}{text}{after}] of shape {numbers.shape}"
+
+
+def vector_text(numbers: Values) -> str:
+    """Return a vector with two decimals, as in `[2.04, -2.56]`."""
+    return f"[{', '.join(f'{number:.2f}' for number in numbers)}]"

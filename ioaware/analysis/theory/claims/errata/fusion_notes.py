@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ioaware.analysis.theory.claims.errata.erratum import Trial, Values, erratum
+from ioaware.analysis.theory.claims.errata.erratum import Trial, Values, erratum, vector_text
 from ioaware.analysis.theory.claims.io.softmax_accesses import CountedMemory
 from ioaware.analysis.theory.claims.numerics.attention import softmax
 
@@ -104,7 +104,7 @@ def accumulator(random: np.random.Generator) -> Trial:
     printed = corrected = 0.0
     for value in x.tolist():
         printed, corrected = 0.0 + value, corrected + value
-    return Trial(f"sum of {np.round(x, 2)}", x.sum(), printed, corrected)
+    return Trial(f"sum of {vector_text(x)}", x.sum(), printed, corrected)
 
 
 @erratum(
@@ -125,7 +125,7 @@ def consecutive(random: np.random.Generator) -> Trial:
     for t in mapped.tolist():
         s2 += t
     whole = np.append(defined, defined.sum())
-    return Trial(f"x={np.round(x, 2)}: T, then R_2", whole, np.append(mapped_printed, s2_printed), np.append(mapped, s2))
+    return Trial(f"x={vector_text(x)}: T, then R_2", whole, np.append(mapped_printed, s2_printed), np.append(mapped, s2))
 
 
 @erratum("S2.18", "notes 5.2, fused R", "s = C(local, p) with p never updated", "s = C(s, local)")
@@ -144,14 +144,14 @@ def fused(random: np.random.Generator) -> Trial:
     printed = corrected = initial
     for value in x.tolist():
         printed, corrected = combine((value, 1.0), initial), combine(corrected, (value, 1.0))
-    return Trial(f"x={np.round(x, 2)}", (x.max(), np.exp(x - x.max()).sum()), printed, corrected)
+    return Trial(f"x={vector_text(x)}", (x.max(), np.exp(x - x.max()).sum()), printed, corrected)
 
 
 @erratum("S2.23", "notes 5.2, loop of the fused R", "foreach (x_i, y_1) of X and Y", "foreach (x_i, y_i) of X and Y")
 def paired_elements(random: np.random.Generator) -> Trial:
     x, y = random.normal(size=4), random.normal(size=4)
     printed, corrected = (sum(a * b for a, b in zip(x, other, strict=True)) for other in (np.full(4, y[0]), y))
-    return Trial(f"sum of x y, x={np.round(x, 2)} y={np.round(y, 2)}", x @ y, printed, corrected)
+    return Trial(f"sum of x y, x={vector_text(x)} y={vector_text(y)}", x @ y, printed, corrected)
 
 
 @erratum(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ioaware.analysis.theory.claims.errata.erratum import Trial, Values, erratum
+from ioaware.analysis.theory.claims.errata.erratum import Trial, Values, erratum, vector_text
 from ioaware.analysis.theory.claims.io.orders import paper_flash1
 from ioaware.analysis.theory.claims.numerics.attention import softmax
 from ioaware.analysis.theory.counts import standard
@@ -28,7 +28,7 @@ def shifted(x: Values) -> Values:
 @erratum("S0.1", "slides, softmax", "e^(x_i) / sum_j e^(x_i)", "e^(x_i) / sum_j e^(x_j)")
 def denominator(random: np.random.Generator) -> Trial:
     x = random.normal(size=4)
-    return Trial(f"x={np.round(x, 2)}", softmax(x), np.exp(x) / (len(x) * np.exp(x)), np.exp(x) / np.exp(x).sum())
+    return Trial(f"x={vector_text(x)}", softmax(x), np.exp(x) / (len(x) * np.exp(x)), np.exp(x) / np.exp(x).sum())
 
 
 @erratum(
@@ -38,7 +38,7 @@ def decomposed_exponentials(random: np.random.Generator) -> Trial:
     one, two, x = blocks_of_row(random)
     printed = np.concatenate([np.exp(part - x.max()) * shifted(part) for part in (one, two)])
     corrected = np.concatenate([np.exp(part.max() - x.max()) * shifted(part) for part in (one, two)])
-    return Trial(f"x={np.round(x, 2)}", shifted(x), printed, corrected)
+    return Trial(f"x={vector_text(x)}", shifted(x), printed, corrected)
 
 
 @erratum("S0.3", "slides, l of two blocks", "e^(x1 - m) l(x1) + e^(x2 - m) l(x2)", "e^(m(x1) - m) l(x1) + e^(m(x2) - m) l(x2)")
@@ -46,7 +46,7 @@ def decomposed_sum(random: np.random.Generator) -> Trial:
     one, two, x = blocks_of_row(random)
     printed = sum(np.exp(part - x.max()) * shifted(part).sum() for part in (one, two))
     corrected = sum(np.exp(part.max() - x.max()) * shifted(part).sum() for part in (one, two))
-    return Trial(f"x={np.round(x, 2)}", shifted(x).sum(), printed, corrected)
+    return Trial(f"x={vector_text(x)}", shifted(x).sum(), printed, corrected)
 
 
 @erratum(

@@ -13,7 +13,7 @@ from sympy import Expr, Symbol
 
 from ioaware.analysis.formulas.evaluate import compile_expression, evaluate
 from ioaware.analysis.theory import crossovers
-from ioaware.analysis.theory.claims.claim import Claim, Comparison, Part, conclude, judge_bounds, judge_comparisons
+from ioaware.analysis.theory.claims.claim import Claim, Comparison, Part, conclude, judge_bounds, judge_comparisons, points_text
 from ioaware.analysis.theory.claims.evidence import Evidence, Need, Observation
 from ioaware.analysis.theory.counting import B_r, Counts, N, N_k, T_c, T_r, e
 from ioaware.analysis.theory.counts import (
@@ -112,9 +112,9 @@ def _judge_grid(part: str, says: str, difference: Any, condition: Callable[..., 
     said = np.broadcast_to(condition(*GRID.values()), wins.shape)
     wrong = int((wins != said).sum())
     both = bool(wins.any() and not wins.all())
-    observed = f"{wrong} differ" if wrong else f"all equal; fewer at {int(wins.sum())}"
+    observed = f"{wrong} differ" if wrong else f"all equal; fewer at {int(wins.sum()):,}"
     verdict = "fails" if wrong else "holds" if both else "inconclusive"
-    return Part(part, says, f"equal at {wins.size} points", observed, wins.size, verdict)
+    return Part(part, says, f"equal at {points_text(wins.size)}", observed, wins.size, verdict)
 
 
 def _judge_bytes() -> Part:

@@ -142,7 +142,7 @@ def _judge_traced(target: str, evidence: Evidence, low: float, high: float) -> t
     checks = [one.observed.check for one in seen if one and one.observed.check]
     ratios = [("T_c = 8 over T_c = 1, N=128", checks[1].relative_error / checks[0].relative_error)] if len(checks) == 2 else []
     rows = [
-        Comparison("c", str(wanted), one.observed.check.tolerance, one.observed.check.relative_error)
+        Comparison("c", str(wanted), one.observed.check.tolerance, one.observed.check.relative_error, "at most")
         for wanted, one in zip(TRACED[target], seen, strict=True)
         if one and one.observed.check
     ]
