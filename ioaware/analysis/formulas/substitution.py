@@ -32,7 +32,8 @@ class Substitution:
         return self._known[part]
 
     def _rebuilt(self, part: Any) -> Any:
-        if type(part)._xreplace is not _basic._xreplace:  # a class with a substitution of its own
+        kind: Any = type(part)  # pyright: ignore[reportUnknownVariableType]
+        if kind._xreplace is not _basic._xreplace:  # a class with a substitution of its own
             return part.xreplace(self._rule)
         args = tuple(map(self._of, part.args))
         changed = any(new is not old for new, old in zip(args, part.args, strict=True))
