@@ -15,10 +15,10 @@ import sympy
 from sympy import Expr, Symbol
 from triton.backends.compiler import GPUTarget
 
+from ioaware.analysis.formulas.common_parts import Substitution
 from ioaware.analysis.formulas.hermite import close_floor_sums
 from ioaware.analysis.formulas.piecewise import flatten
 from ioaware.analysis.formulas.ranges import Range, restrict
-from ioaware.analysis.formulas.substitution import Substitution
 from ioaware.analysis.ir import Argument, Count, Descriptor, KernelTraffic, Pointer, Scalar, analyse
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.kernel_analysis import touches

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import sympy
 from sympy import Expr, Symbol
 
+from ioaware.analysis.formulas.common_parts import Substitution
 from ioaware.analysis.formulas.functions import Holds, arguments
-from ioaware.analysis.formulas.substitution import Substitution
 
 _sympy: Any = sympy
 Range: TypeAlias = tuple[int | None, int | None]

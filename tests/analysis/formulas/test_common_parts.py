@@ -8,7 +8,7 @@ import pytest
 import sympy
 from sympy import Symbol
 
-from ioaware.analysis.formulas.substitution import Substitution
+from ioaware.analysis.formulas.common_parts import Substitution
 
 n, m, k = (Symbol(name, integer=True, positive=True) for name in "nmk")
 shared: Any = sympy.Max(0, sympy.Min(m, sympy.ceiling(n / 64) - 3)) + m * n
