@@ -28,10 +28,13 @@ from ioaware.compilation.triton_ir import first_ir, integer_at
 from ioaware.errors import IoawareError
 from ioaware.fakegpu.host_tensors import tensor_leaves
 from ioaware.fakegpu.storages import OperatorMode
-from ioaware.targets.tensor_params import is_placeholder
+from ioaware.targets.tensor_params import MAX_FLOATS, is_placeholder
 
-MAX_INTEGERS, MAX_FLOATS = 2**24, 2**16
-"""Most elements of a tensor whose contents are tracked."""
+MAX_INTEGERS = 2**24
+"""Most elements of a tensor of integers whose contents are tracked.
+
+Of one of floats they are `MAX_FLOATS`.
+"""
 SETTINGS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 SMALLEST_ADDRESS = 2**40
 """Smallest integer argument that may be the address of a tensor."""

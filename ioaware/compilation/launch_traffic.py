@@ -15,6 +15,7 @@ import sympy
 from sympy import Expr, Symbol
 from triton.backends.compiler import GPUTarget
 
+from ioaware.analysis.formulas.common_parts import Substitution
 from ioaware.analysis.formulas.hermite import close_floor_sums
 from ioaware.analysis.formulas.piecewise import flatten
 from ioaware.analysis.formulas.ranges import Range, restrict
@@ -58,11 +59,11 @@ def cached_traffic(
     name = traffic_cache.name_of(text, arguments, grid, (ranges, multiples))
     traffic = traffic_cache.find(name) if name else None
     if traffic is None:
-        fine: Any = {symbol: cast(Any, symbol) / factor for symbol, factor in multiples}
+        fine = Substitution({symbol: cast(Any, symbol) / factor for symbol, factor in multiples})
         within_them = dict(ranges)
         traffic = with_formulas(
             analyse(text, arguments, grid),
-            lambda expr: flatten(restrict(_exchanged(close_floor_sums(expr), fine), within_them)),
+            lambda expr: flatten(restrict(fine(close_floor_sums(expr)), within_them)),
             lambda note: _in_parameters(note, multiples),
         )
         if name:

@@ -209,8 +209,7 @@ def source_at(kernel: Any, arguments: Mapping[str, Any], options: Mapping[str, A
 
     Raises `UsageError` for an option that the back end does not know.
     """
-    binder = jit.create_function_from_signature(kernel.signature, kernel.params, backend)
-    bound, specialization, given = binder(**arguments, **options)
+    bound, specialization, given = _binder(kernel, backend)(**arguments, **options)
     try:
         parsed, signature, constants, attributes = kernel._pack_args(backend, given, bound, specialization, given)
     except KeyError as error:
@@ -218,6 +217,12 @@ def source_at(kernel: Any, arguments: Mapping[str, Any], options: Mapping[str, A
             f"{kernel.fn.__name__} has no parameter or launch option {error.args[0]}", "Leave it out of the launch."
         ) from error
     return _source_kind(kernel)(kernel, signature, constants, attributes), parsed
+
+
+@lru_cache(maxsize=256)
+def _binder(kernel: Any, backend: Any) -> Any:
+    """Return Triton's function that sorts the arguments of a kernel."""
+    return jit.create_function_from_signature(kernel.signature, kernel.params, backend)
 
 
 def _source_kind(kernel: Any) -> Any:

@@ -74,15 +74,21 @@ def host_modules(names: Iterable[str] | None = None) -> list[Any]:
     if names is not None:
         return _of_host_code([sys.modules[name] for name in names])
     loaded = tuple(sys.modules.values())
-    before, found = _last
-    if len(before) != len(loaded) or not all(map(is_, before, loaded)):  # a run begins with ten questions for the same modules
+    before, found = _last.get(len(loaded), ((), []))
+    if not before or not all(map(is_, before, loaded)):  # a run begins with ten questions for the same modules
+        if len(_last) == MOST_KEPT:
+            _last.clear()
         found = _of_host_code(loaded)
-        _last[:] = loaded, found
+        _last[len(loaded)] = loaded, found
     return list(found)
 
 
-_last: list[Any] = [(), []]
-"""All modules when `host_modules` last looked at them, and those of host code."""
+MOST_KEPT = 4
+_last: dict[int, tuple[tuple[Any, ...], list[Any]]] = {}
+"""All modules when `host_modules` last looked at so many, and those of host code.
+
+Why not the last alone: a run has a few modules of its own, and the next one begins without them.
+"""
 
 
 def _of_host_code(modules: Sequence[Any]) -> list[Any]:

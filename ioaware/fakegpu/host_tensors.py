@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.overrides as _overrides
@@ -272,8 +272,19 @@ def tensor_leaves(values: object) -> list[Any]:
 
     Lists of numbers are passed over as a whole: they may have millions.
     """
-    leaves: list[Any] = tree_leaves(values, is_leaf=_holds_numbers)
-    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    kind = type(values)
+    if isinstance(values, torch.Tensor):
+        return [values]
+    if kind in PLAIN_TYPES or _holds_numbers(values):
+        return []
+    if kind is tuple or kind is list:
+        items: Any = values
+    elif kind is dict:
+        items = cast("dict[Any, Any]", values).values()
+    else:  # named tuples and what else torch knows
+        leaves: list[Any] = tree_leaves(values, is_leaf=_holds_numbers)
+        return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    return [leaf for item in items for leaf in tensor_leaves(item)]
 
 
 def _holds_numbers(values: Any) -> bool:

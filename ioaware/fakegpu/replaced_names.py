@@ -18,7 +18,7 @@ def replaced_names(replaced: Mapping[Any, Any], owners: Sequence[Any]) -> Genera
     They are replaced under all names in host code and `owners`. What host code imports meanwhile has the old ones afterwards.
     The value takes further replacements.
     """
-    before = set(sys.modules)
+    before = tuple(sys.modules)
     try:
         with Patches() as patches:
             new_values = {id(old): new for old, new in replaced.items()}
@@ -29,7 +29,8 @@ def replaced_names(replaced: Mapping[Any, Any], owners: Sequence[Any]) -> Genera
             yield patches
     finally:
         old_values = {id(new): old for old, new in replaced.items()}
-        for module in host_modules(sys.modules.keys() - before):
+        imported = () if tuple(sys.modules) == before else sys.modules.keys() - set(before)
+        for module in host_modules(imported):
             for _, name, new in _names_in(module, old_values.keys()):
                 setattr(module, name, old_values[id(new)])
 

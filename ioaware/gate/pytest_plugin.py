@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ioaware._deferred_gc import deferred_full_gc
 from ioaware.errors import IoawareError
 from ioaware.gate.budgets import NAMES
 from ioaware.gate.ci.session_report import ATTACHED, SessionReport, TestCalls, properties
@@ -229,7 +230,8 @@ def traffic(request: pytest.FixtureRequest) -> Generator[Traffic]:
     cross = bool(request.config.getoption("--traffic-cross-toolchain"))
     made = Traffic(node.nodeid, budgets, session.mode, request.config.rootpath, cross_toolchain=cross)
     calls.outcomes = made.outcomes
-    yield made
+    with deferred_full_gc():  # also while the test imports torch
+        yield made
     if not node.stash.get(_passed, False):
         return
     if why := made.unfinished() or _stale(session, node.nodeid, made.kernels):

@@ -58,10 +58,10 @@ def _may_cache(module: object) -> bool:
 
     It is not theirs, Python's or this package's.
     """
-    if not isinstance(module, ModuleType) or module.__name__.partition(".")[0] in UNTOUCHED:
+    if not isinstance(module, ModuleType):
         return False
     file = vars(module).get("__file__")
-    if isinstance(file, str) and is_library(file):
+    if module.__name__.partition(".")[0] in UNTOUCHED or (isinstance(file, str) and is_library(file)):
         _of_libraries[id(module)] = module
         return False
     if not isinstance(file, str) or _without_torch.get(module) == len(vars(module)):

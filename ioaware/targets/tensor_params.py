@@ -7,8 +7,9 @@ A name is one size wherever it occurs, in other tensors and as an argument of th
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,8 @@ from ioaware.result import ParamValue
 FORM = re.compile(r"\s*([a-zA-Z]\w*)\s*\[([^\[\]]*)\]\s*")
 SHORT_DTYPE = re.compile(r"(f|i|u)(8|16|32|64)")
 KINDS = {"f": "float", "i": "int", "u": "uint"}
+MAX_FLOATS = 2**16
+"""Most elements of a fake tensor of floats whose values are known, too."""
 MAX_DIGITS = 18
 """Digits of a size that 64 bits hold."""
 EXAMPLE = "A tensor is written as in f16[rows=4096, cols=2048]; bf16, f32, i32, i64, bool and torch's names are types."
@@ -50,10 +53,24 @@ class TensorParam:
         sizes = [values[size] if isinstance(size, str) else size for size in self.sizes]
         if kind.is_floating_point:
             # float32 for every type, so that a wider reference has the same numbers
-            return torch.randn(sizes, dtype=torch.float32, device=device).to(kind)
+            drawn = kind if _has_no_values(sizes) else torch.float32
+            return torch.randn(sizes, dtype=drawn, device=device).to(kind)
         made: Any = torch.full(sizes, kind is torch.bool, dtype=kind, device=device)
         made.is_placeholder = True
         return made
+
+
+def _has_no_values(sizes: Sequence[Any]) -> bool:
+    """Return whether a tensor made now of random floats has no values at all.
+
+    Then it needs no conversion: one of symbolic sizes takes a millisecond.
+    """
+    from torch import _C
+
+    torch_c: Any = _C
+    if torch_c._get_dispatch_mode(torch_c._TorchDispatchModeKey.FAKE) is None:
+        return False
+    return any(type(size) is not int for size in sizes) or math.prod(sizes) > MAX_FLOATS
 
 
 def is_placeholder(tensor: object) -> bool:

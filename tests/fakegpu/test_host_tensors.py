@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, namedtuple
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+import torch
+from torch.utils._pytree import tree_leaves
 
 from ioaware.derivation.derive import derive
+from ioaware.fakegpu.host_tensors import tensor_leaves
 from ioaware.result import Result
 from ioaware.targets.loading import load_file
 from ioaware.targets.target import load_target
@@ -112,3 +117,12 @@ def test_a_comparison_reads_both_tensors(targets: ModuleType) -> None:
 def test_a_deep_copy_reads_and_writes_the_memory(targets: ModuleType) -> None:
     for result in both(targets, "copies_deep"):
         assert [moved for _, *moved in operators(result)] == [[0, 1200], [1200, 1200]]
+
+
+def test_tensors_in_nested_values_come_in_the_order_of_torch() -> None:
+    a, b, c, d, e = (torch.zeros(n) for n in range(5))
+    pair: Any = namedtuple("pair", ("one", "other"))(a, [1, b])
+    values: list[Any] = [(c, 3, None), {"x": d, "y": {"z": (pair, "text")}}, OrderedDict(w=e), slice(0, 1), [1, 2.0], a]
+    found = tensor_leaves(values)
+    assert [id(one) for one in found] == [id(one) for one in tree_leaves(values) if isinstance(one, torch.Tensor)]
+    assert [len(one) for one in found] == [2, 3, 0, 1, 4, 0]

@@ -8,6 +8,7 @@ A gate that compares nothing is red.
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 
+from ioaware._deferred_gc import THRESHOLDS
 from ioaware.gate import derived_snapshot, failure, pytest_plugin, snapshot, traffic_fixture  # noqa: F401 (kept by inner runs)
 from ioaware.gate.symbolic_call import derive_call
 from tests.support.gate_runs import OF_A_JOB, Repository
@@ -123,6 +125,13 @@ def test_a_missing_snapshot_fails_and_create_writes_it(repository: Repository) -
     )
     held = repository.pytest()
     assert (held.code, "traffic" in held.output) == (0, False)  # silent
+
+
+def test_full_collections_wait_while_a_test_uses_the_fixture(gated: Repository) -> None:
+    before, after = "def test_scale(traffic):\n", f"    assert gc.get_threshold()[1:] == {THRESHOLDS[1:]}\n"
+    gated.change(gated.test, before, f"import gc\n\n\n{before}{after}")
+    assert gated.pytest().code == 0
+    assert gc.get_threshold()[1:] != THRESHOLDS[1:]
 
 
 def test_an_extra_load_is_worse_and_accept_writes_it(gated: Repository) -> None:

@@ -6,17 +6,20 @@ They have tensors written as text, module classes, and calls from Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 import torch
 import triton
 import triton.language as tl
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import ioaware
 from ioaware.errors import UsageError
 from ioaware.result import ParamValue
 from ioaware.targets.target import load_target
-from ioaware.targets.tensor_params import TensorParam, parse_tensor
+from ioaware.targets.tensor_params import MAX_FLOATS, TensorParam, parse_tensor
 
 
 @triton.jit
@@ -80,6 +83,35 @@ def test_values_of_a_tensor() -> None:
     assert (floats.dtype, floats.shape, bool(floats.any())) == (torch.float16, (2, 3), True)
     assert not TensorParam("int64", (4,)).make({}, "cpu").any()
     assert TensorParam("bool", (4,)).make({}, "cpu").all()
+
+
+class Operators(TorchDispatchMode):
+    """Notes the operators that run inside the block."""
+
+    def __init__(self) -> None:
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func._schema.name)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("size", "converted"), [(MAX_FLOATS, True), (MAX_FLOATS + 1, False)])
+def test_a_large_fake_tensor_is_not_converted(size: int, converted: bool) -> None:
+    with FakeTensorMode(), Operators() as operators:
+        floats = TensorParam("float16", ("n",)).make({"n": size}, "cpu")
+    assert (floats.dtype, tuple(floats.shape)) == (torch.float16, (size,))
+    assert ("aten::_to_copy" in operators.names) is converted
+
+
+def test_a_large_real_tensor_has_the_numbers_of_a_wider_one() -> None:
+    param = {kind: TensorParam(kind, (MAX_FLOATS + 1,)) for kind in ("float16", "float32")}
+    made: dict[str, torch.Tensor] = {}
+    for kind, one in param.items():
+        torch.manual_seed(0)
+        made[kind] = one.make({}, "cpu")
+    assert torch.equal(made["float16"], made["float32"].half())
 
 
 def resolve(target: Callable[..., object], **given: ParamValue) -> dict[str, ParamValue]:

@@ -6,12 +6,13 @@ Minima and maxima that ranges decide are resolved.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import sympy
 from sympy import Expr, Symbol
 
+from ioaware.analysis.formulas.common_parts import Substitution
 from ioaware.analysis.formulas.functions import Holds, arguments
 
 _sympy: Any = sympy
@@ -85,25 +86,23 @@ def restrict(expr: Expr, known: Mapping[Symbol, Range]) -> Expr:
     if not known:
         return expr
     whole: Any = expr
-
-    @cache
-    def decided(node: Any) -> Any:
-        return _decided(node, known)
-
+    within = tuple(known.items())
     while True:  # innermost first: a resolved one may decide another
         wanted = sorted(whole.atoms(sympy.Min, sympy.Max, Holds), key=lambda node: node.count_ops())
-        outcomes = ((node, decided(node)) for node in wanted)
+        outcomes = ((node, _decided(node, within)) for node in wanted)
         node, outcome = next((pair for pair in outcomes if pair[0] != pair[1]), (None, None))
         if node is None:
             return whole
-        whole = whole.xreplace({node: outcome})
+        whole = Substitution({node: outcome})(whole)
 
 
-def _decided(node: Any, known: Mapping[Symbol, Range]) -> Any:
+@lru_cache(maxsize=4096)
+def _decided(node: Any, within: tuple[tuple[Symbol, Range], ...]) -> Any:
     """Return a Min or Max without useless arguments, [x >= 0] as 0 or 1.
 
     Unchanged where unknown.
     """
+    known = dict(within)
     if isinstance(node, Holds):
         (value,) = node.args
         if _at_most(sympy.S.Zero, value, known):

@@ -46,7 +46,7 @@ def host_environment(
             printed = enter(seeded_printed_tensors(seed))
             enter(cuda_on_cpu(host_tensors, stand_in))
             enter(torch_settings_restored())
-            _random.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)  # no other generator is drawn from
             torch_seeds = enter(seeded_torch_seeds(seed))
             enter(DropGenerators())
             enter(torch_compile_on_fake_gpu(stand_in, eager=eager))

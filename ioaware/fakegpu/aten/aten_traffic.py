@@ -128,12 +128,12 @@ def operator_traffic(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], o
     name: str = func._schema.name
     if name in (*ALLOCATIONS, NUMBER_TO_HOST) or name.startswith("prim::") or _is_view(func):
         return None
-    read_bytes = sum(_distinct(tensors_read(func, args, kwargs)).values())
+    read_bytes = sum(_distinct(tensors_read(func, args, kwargs)))
     shared = storages((args, kwargs))
     outputs = strided_tensors(outcome)
     fresh = [tensor for tensor in outputs if not storages(tensor).keys() <= shared.keys()]
     targets = strided_tensors([value for _, value in _written(func, args, kwargs)])
-    write_bytes = sum(_distinct([*targets, *fresh]).values())
+    write_bytes = sum(_distinct([*targets, *fresh]))
     is_view = not write_bytes and bool(outputs)
     return None if is_view or read_bytes + write_bytes == 0 else (read_bytes, write_bytes)
 
@@ -183,13 +183,21 @@ def _is_written(argument: Any) -> bool:
     return argument.alias_info is not None and argument.alias_info.is_write
 
 
-def _distinct(tensors: Iterable[torch.Tensor]) -> dict[tuple[str, ...], Any]:
+def _distinct(tensors: Iterable[torch.Tensor]) -> list[Any]:
     """Return the bytes of each distinct view.
 
     A dimension of stride 0 repeats the same elements.
     """
-    return {
-        (str(tensor.data_ptr()), str(tensor.size()), str(tensor.stride())): tensor.element_size()
+    given = list(tensors)
+    if len(given) > 1:  # the text of symbolic sizes takes long
+        given = list({_view(tensor): tensor for tensor in given}.values())
+    return [
+        tensor.element_size()
         * math.prod(size for size, stride in zip(tensor.size(), tensor.stride(), strict=True) if stride or not size)
-        for tensor in tensors
-    }
+        for tensor in given
+    ]
+
+
+def _view(tensor: torch.Tensor) -> tuple[int, str, str, str]:
+    storage: Any = tensor.untyped_storage()
+    return storage._cdata, str(tensor.storage_offset()), str(tensor.size()), str(tensor.stride())
