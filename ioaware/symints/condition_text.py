@@ -63,7 +63,10 @@ def _relation(expr: Any) -> str:
 
 
 def _as_called(expr: Any) -> Any:
-    """Return torch's functions of floats as host code calls them, `2**ceil(log2(n))`, to be read and not evaluated."""
+    """Return torch's functions of floats as host code calls them.
+
+    An example is `2**ceil(log2(n))`. It is to be read, and not to be evaluated.
+    """
     if not expr.args:
         return expr
     args = [_as_called(one) for one in expr.args]

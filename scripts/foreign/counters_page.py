@@ -110,7 +110,10 @@ def against_sectors(found: Sequence[Row]) -> str:
 
 
 def counted_again(found: Sequence[Row]) -> str:
-    """List the launches whose terms add up on average alone, with what single calls leave."""
+    """List the launches whose terms add up on average alone.
+
+    Beside each is what single calls leave.
+    """
     its = [(row, row.calls) for row in found if row.averaged and row.calls is not None]
     if not its:
         return ""

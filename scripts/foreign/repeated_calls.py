@@ -1,4 +1,4 @@
-"""Launches that were counted again and again, as `scripts/probe_requests.py` records them.
+"""Read launches that were counted again, by `scripts/probe_requests.py`.
 
 ncu runs a kernel once for every few counters, so that hits and bytes are counts of different runs. What the L1 holds depends on
 which programs an SM runs side by side, and when. So the hits of some kernels differ from run to run, and the terms of one call
@@ -29,7 +29,7 @@ WRITE_TERMS = {l1.WRITE_SECTORS: 1, l1.SPILL_WRITES: 1, l1.REDUCTIONS: 1, l1.ATO
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What the terms of a launch's reads, or of its writes, do not add up to."""
+    """What the terms of one side do not add up to."""
 
     least: float
     most: float
@@ -39,7 +39,10 @@ class Rest:
     mean_bytes: float
 
     def within(self, tolerance: float) -> bool:
-        """Whether the means add up: within a share of the requests, or to less than a sector."""
+        """Return whether the means add up.
+
+        They do within a share of the requests, or where they leave less than a sector.
+        """
         return abs(self.mean) <= tolerance or abs(self.mean_bytes) < SECTOR_BYTES
 
 

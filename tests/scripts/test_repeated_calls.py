@@ -1,4 +1,4 @@
-"""Launches whose terms add up on average alone, because ncu counts them in different runs."""
+"""Launches whose terms add up on average alone."""
 
 from __future__ import annotations
 
