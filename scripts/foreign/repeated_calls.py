@@ -35,7 +35,7 @@ class Rest:
     most: float
     """Of single calls, as shares of the requests."""
     mean: float
-    """Of the means of all terms, each over every run that counted it, as a share of the requests."""
+    """Of the means of all terms, each over every run that counted it."""
     mean_bytes: float
 
     def within(self, tolerance: float) -> bool:
