@@ -1,10 +1,11 @@
 """Postpone full garbage collections during imports and derivations.
 
-Libraries are imported and formulas derived meanwhile.
+Libraries are imported and formulas derived meanwhile. The collection of a process that ends is left out.
 """
 
 from __future__ import annotations
 
+import atexit
 import gc
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -28,3 +29,13 @@ def deferred_full_gc() -> Generator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+def end_without_collection() -> None:
+    """Let this process end without a search for garbage.
+
+    Why: with torch and sympy it takes a second or two. What is registered to run at the end still runs, and what nothing refers
+    to is still freed. A second call changes nothing.
+    """
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from collections.abc import Generator
 
 import pytest
@@ -36,3 +38,23 @@ def test_thresholds_are_restored_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError), deferred_full_gc():
         raise ZeroDivisionError
     assert gc.get_threshold() == (700, 10, 10)
+
+
+CYCLE = """
+import os
+from ioaware._deferred_gc import end_without_collection
+
+class Noisy:
+    def __del__(self, write=os.write): write(1, b"freed")
+
+{call}
+cycle = Noisy()
+cycle.itself = cycle
+del cycle
+"""
+
+
+@pytest.mark.parametrize(("call", "printed"), [("", "freed"), ("end_without_collection()\nend_without_collection()", "")])
+def test_a_process_ends_without_a_search_for_garbage(call: str, printed: str) -> None:
+    done = subprocess.run([sys.executable, "-c", CYCLE.format(call=call)], capture_output=True, text=True, check=True)
+    assert done.stdout == printed

@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from ioaware import __version__
+from ioaware._deferred_gc import end_without_collection
 from ioaware.cli import signals
 from ioaware.cli.exit_codes import BROKEN_PIPE, ENVIRONMENT, INTERNAL, INTERRUPTED, MEANINGS, OK, USAGE
 from ioaware.cli.options import Settings
@@ -141,6 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     _prepare_streams()
     signals.install()
+    end_without_collection()
     settings = Settings(fork=True)
     sys.exit(run(list(sys.argv[1:] if arguments is None else arguments), settings))
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ioaware._deferred_gc import deferred_full_gc
+from ioaware._deferred_gc import deferred_full_gc, end_without_collection
 from ioaware.errors import IoawareError
 from ioaware.gate.budgets import NAMES
 from ioaware.gate.ci.session_report import ATTACHED, SessionReport, TestCalls, properties
@@ -230,6 +230,7 @@ def traffic(request: pytest.FixtureRequest) -> Generator[Traffic]:
     cross = bool(request.config.getoption("--traffic-cross-toolchain"))
     made = Traffic(node.nodeid, budgets, session.mode, request.config.rootpath, cross_toolchain=cross)
     calls.outcomes = made.outcomes
+    end_without_collection()
     with deferred_full_gc():  # also while the test imports torch
         yield made
     if not node.stash.get(_passed, False):
