@@ -22,7 +22,7 @@ from ioaware.derivation.derive import derive
 from ioaware.result import Result
 from ioaware.targets.target import load_target
 from ioaware.tracing.byte_counter import ByteCounter, count_accesses
-from ioaware.tracing.interpreter import interpret_kernels
+from ioaware.tracing.interpreter import InterpretedLaunch, interpret_kernels
 from ioaware.tracing.trace import trace
 
 
@@ -312,8 +312,8 @@ def test_a_subclass_of_the_autotuner_runs_one_configuration() -> None:
     notes: list[tuple[str, ...]] = []
 
     @contextmanager
-    def remember(_kernel: str, _grid: tuple[int, ...], more: tuple[str, ...], _arguments: object) -> Generator[None]:
-        notes.append(more)
+    def remember(launch: InterpretedLaunch) -> Generator[None]:
+        notes.append(launch.notes)
         yield
 
     out = torch.zeros(64)

@@ -39,6 +39,7 @@ from ioaware.targets.output_check import tensors
 from ioaware.targets.sibling_modules import ImportingFrom
 from ioaware.targets.target import Target, work_of
 from ioaware.torchcompile.compile_hooks import compiled_code_forgotten
+from ioaware.tracing.interpreter import InterpretedLaunch
 from ioaware.tracing.trace import Tracer, no_garbage_collection, user_errors
 
 Mode = Literal["run", "mute", "fail"]
@@ -204,9 +205,7 @@ class TrialTracer(Tracer):
         self.coverage.begin()
 
     @contextmanager
-    def launch(
-        self, kernel: str, grid: tuple[int, ...], notes: tuple[str, ...], arguments: Mapping[str, Any]
-    ) -> Generator[None]:
+    def launch(self, launch: InterpretedLaunch) -> Generator[None]:
         """Count a launch; fail, or let it write nothing, where the mode says so."""
         self.work()
         if self.mode == "fail":
@@ -214,7 +213,7 @@ class TrialTracer(Tracer):
         with ExitStack() as stack:
             if self.mode == "mute":
                 stack.enter_context(_nothing_written())
-            stack.enter_context(super().launch(kernel, grid, notes, arguments))
+            stack.enter_context(super().launch(launch))
             yield
 
     @staticmethod
