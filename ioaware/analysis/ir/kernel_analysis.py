@@ -21,7 +21,7 @@ from ioaware.analysis.ir.accesses.kernel_traffic import (
 from ioaware.analysis.ir.accesses.split_atomics import join_split_atomics
 from ioaware.analysis.ir.accesses.values import Target, TensorDescriptor, Value
 from ioaware.analysis.ir.algebra.poly import ZERO, Poly
-from ioaware.analysis.ir.algebra.sympy_bridge import from_sympy
+from ioaware.analysis.ir.algebra.sympy_bridge import LongFormulaError, from_sympy
 from ioaware.analysis.ir.interpreter import control_flow, inline_asm, memory_ops, pure_ops, ttg_ops
 from ioaware.analysis.ir.interpreter.symbolic_interpreter import Handler, Interpreter, function_parameters
 from ioaware.analysis.ir.interpreter.unknown_names import name_unknowns
@@ -53,7 +53,11 @@ def analyse(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | i
     Raises `UsageError` for an operation or argument without a rule, `DataError` for text that is not IR.
     """
     name, walk, launched = interpret(ir_text, arguments, grid)
-    return KernelTotals(walk, launched, {a.name: a for a in arguments}).traffic(name)
+    totals = KernelTotals(walk, launched, {a.name: a for a in arguments})
+    try:
+        return totals.traffic(name)
+    except LongFormulaError:
+        return totals.without_formulas(name)
 
 
 def touches(ir_text: str, arguments: Sequence[Argument], grid: Sequence[Expr | int]) -> tuple[list[Touch], Programs]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-from sympy import Expr
+from sympy import Expr, Symbol
 
 from ioaware.analysis.ir.access_counts import AccessCounts, beyond_its_tensor, written_in_part
 from ioaware.analysis.ir.accesses.access_log import Condition, Scope, Touch
@@ -13,7 +14,7 @@ from ioaware.analysis.ir.accesses.kernel_traffic import Access, AccessKind, Argu
 from ioaware.analysis.ir.algebra.constructors import substitute
 from ioaware.analysis.ir.algebra.poly import ONE, Poly, Unknown, poly
 from ioaware.analysis.ir.algebra.predicates import resolve_tests
-from ioaware.analysis.ir.algebra.sympy_bridge import from_sympy, to_sympy
+from ioaware.analysis.ir.algebra.sympy_bridge import LONGEST_FORMULA, from_sympy, to_sympy
 from ioaware.analysis.ir.caveats import Caveat, sentences
 from ioaware.analysis.ir.integer_widths import step_limits, width_limits
 from ioaware.analysis.ir.interpreter.symbolic_interpreter import Interpreter
@@ -39,6 +40,8 @@ SAME_EVERYWHERE = "the formulas assume that each of these values is equal for al
 
 It may differ between programs, iterations or lanes.
 """
+
+TOO_LONG = f"its formula would have more than {LONGEST_FORMULA:,} characters, and is not written"
 
 
 class KernelTotals:
@@ -70,6 +73,39 @@ class KernelTotals:
             matmul_types=tuple(sorted({product.element for product in record.products})),
         )
 
+    def without_formulas(self, kernel: str) -> KernelTraffic:
+        """Return the accesses of the launch, all with unknown counts."""
+
+        def unknown(what: str) -> Count:
+            symbol: Any = Symbol(f"{what}@{kernel}", integer=True)
+            return Count(symbol)
+
+        accesses = tuple(
+            Access(
+                kind=touch.kind,
+                operation=touch.operation,
+                tensor=self.tensor(touch),
+                elements=unknown(f"{touch.kind}_elements"),
+                element_bytes=touch.element_bytes,
+                executions=unknown(f"{touch.kind}_executions"),
+                sectors=None,
+                frames=touch.frames,
+                exact=False,
+                sectors_exact=False,
+                notes=(),
+                beyond="",
+            )
+            for touch in self.walk.record.touches
+        )
+        counts = {name: unknown(name) for name in ("read_bytes", "write_bytes", "atomic_bytes", "flops")}
+        sectors: dict[str, Any] = {"read_sector_bytes": None, "write_sector_bytes": None, "sectors_exact": False}
+        return KernelTraffic(kernel, accesses, **counts, **sectors, exact=False, notes=(TOO_LONG,))
+
+    def tensor(self, touch: Touch) -> str:
+        """Return the name of the tensor of an access."""
+        argument = self.arguments.get(touch.target.argument)
+        return touch.target.argument if argument is None else (getattr(argument, "tensor", "") or argument.name)
+
     def counts(self, touch: Touch) -> AccessCounts:
         """Return the lanes, executions and sectors of an access.
 
@@ -97,12 +133,11 @@ class KernelTotals:
     def access(self, counts: AccessCounts) -> Access:
         """Return the access with its totals over all programs."""
         touch = counts.touch
-        argument = self.arguments.get(touch.target.argument)
         of_lanes, of_sectors = counts.lane_caveats, counts.sector_caveats
         return Access(
             kind=touch.kind,
             operation=touch.operation,
-            tensor=touch.target.argument if argument is None else (getattr(argument, "tensor", "") or argument.name),
+            tensor=self.tensor(touch),
             elements=over_grid(counts.lanes_of_programs, counts.at_most),
             element_bytes=touch.element_bytes,
             executions=over_grid(counts.executions, bool(counts.undecided)),

@@ -113,13 +113,28 @@ def always_holds(condition: Any, smallest: int) -> bool:
     return resolve_tests(substitute(truth, lifted)) == ONE
 
 
+LONGEST_FORMULA = 500_000
+"""Characters of a formula beyond which none is written.
+
+Why: sympy takes minutes for it, and it is too long to read. Formulas of other kernels had some thousands at most.
+"""
+
+
+class LongFormulaError(Exception):
+    """A formula that is too long to be written."""
+
+
 def to_sympy(value: Poly) -> Expr:
     """Convert to sympy.
 
     Parameters keep their sign; a choice is a Piecewise, except inside sums.
 
     Why: sympy rewrites a sum around a Piecewise.
+
+    Raises `LongFormulaError` for one of more than `LONGEST_FORMULA` characters.
     """
+    if len(value.key) > LONGEST_FORMULA:
+        raise LongFormulaError
     return _to_sympy(value, inside=False)
 
 
