@@ -70,7 +70,7 @@ class KernelTotals:
             sectors_exact=exact and reads is not None and writes is not None and all(a.sectors_exact for a in accesses),
             notes=self.remarks(counts, accesses),
             limits=(*width_limits(record.widths, self.grid.sizes), *step_limits(record.steps, self.grid.sizes)),
-            matmul_types=tuple(sorted({product.element for product in record.products})),
+            matmul_types=self.matmul_types,
         )
 
     def without_formulas(self, kernel: str) -> KernelTraffic:
@@ -99,7 +99,13 @@ class KernelTotals:
         )
         counts = {name: unknown(name) for name in ("read_bytes", "write_bytes", "atomic_bytes", "flops")}
         sectors: dict[str, Any] = {"read_sector_bytes": None, "write_sector_bytes": None, "sectors_exact": False}
-        return KernelTraffic(kernel, accesses, **counts, **sectors, exact=False, notes=(TOO_LONG,))
+        notes = tuple(dict.fromkeys((*self.walk.record.assumptions, *self.walk.record.notes, TOO_LONG)))
+        return KernelTraffic(kernel, accesses, **counts, **sectors, exact=False, notes=notes, matmul_types=self.matmul_types)
+
+    @property
+    def matmul_types(self) -> tuple[str, ...]:
+        """Return the element types of the products' first operands."""
+        return tuple(sorted({product.element for product in self.walk.record.products}))
 
     def tensor(self, touch: Touch) -> str:
         """Return the name of the tensor of an access."""

@@ -15,7 +15,7 @@ from ioaware.analysis.ir.accesses.access_log import Condition, Loop, Recorder, S
 from ioaware.analysis.ir.accesses.values import Value, index_symbols
 from ioaware.analysis.ir.algebra.constructors import rebuild
 from ioaware.analysis.ir.algebra.poly import Atom, Poly, Sum, Symbol, Unknown, parts, poly
-from ioaware.analysis.ir.algebra.sympy_bridge import to_sympy
+from ioaware.analysis.ir.algebra.sympy_bridge import LongFormulaError, to_sympy
 from ioaware.analysis.ir.mlir.types import Type
 
 LONGEST_OFFSET = 40
@@ -69,7 +69,10 @@ def _text(expression: Poly) -> str:
 
     These are values that are loaded themselves.
     """
-    return re.sub(r"@[\w.]+:\d+", "", show(to_sympy(expression)))
+    try:
+        return re.sub(r"@[\w.]+:\d+", "", show(to_sympy(expression)))
+    except LongFormulaError:
+        return expression.key  # only its hash is shown
 
 
 def _short(text: str) -> str:
