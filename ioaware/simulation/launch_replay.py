@@ -28,6 +28,7 @@ from ioaware.simulation.spills.local_streams import LOCAL_MEMORY, local_streams
 from ioaware.simulation.stream_lines import line_touches
 from ioaware.simulation.streams import Numbers, ReferenceStream, reference_streams
 from ioaware.simulation.timeline import Executions, Timeline, Times
+from ioaware.simulation.waves.placement import with_sides
 
 KINDS = {"read": READ, "write": WRITE, "atomic": ATOMIC}
 MIN_LINE_BYTES, MAX_LINE_BYTES, TARGET_LINES = 1 << 12, 1 << 18, 2048
@@ -105,8 +106,9 @@ def replay(
     executed: Callable[[], ExecutedLaunch | None] = lambda: None,
     skew: float = 0.0,
     whole_sectors: bool = True,
+    sms: int = 1,
 ) -> Replay:
-    """Place the programs of a launch on `slots`.
+    """Place the programs of a launch on `slots` of `sms` SMs.
 
     Return the addresses and times of its accesses.
 
@@ -146,6 +148,7 @@ def replay(
         order = schedule_by_age(durations, slots, aged)
     else:
         order = schedule(durations, slots, delays)
+    order = with_sides(order, durations, slots, sms)
     found: list[list[ReferenceStream]] = [[] for _ in placed]
     for one in executions:
         found[one.touch] += reference_streams(placed[one.touch], one, order, whole_sectors=whole_sectors)

@@ -104,6 +104,7 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
             aged=_aged(text, at_once, machine),
             spills=spills,
             contents=contents,
+            sms=machine.sms,
             executed=cache(partial(executed_launch, event, captured.values, gpu, moved, touches, arguments)),
         )
         found.append(

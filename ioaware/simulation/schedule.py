@@ -46,6 +46,8 @@ class Schedule:
     None where programs advance evenly, a unit of work a unit of time.
     """
     durations: Times | None = None
+    sides: Numbers | None = None
+    """L2 partition of each program's SM, as a mask; None where chance decides."""
 
     def times(self, programs: Numbers, work: Times) -> Times:
         """Return when programs have done so much of their work."""
@@ -55,11 +57,8 @@ class Schedule:
         return np.interp(programs + done, *self.progress)
 
     def partitions(self, programs: Numbers) -> Numbers:
-        """Return the L2 partitions of these programs' SMs, each as a mask.
-
-        Programs go to whatever SM is free: a hash of the program's number stands for chance.
-        """
-        return (np.uint64(1) << (_mixed(programs) >> np.uint64(63))).astype(np.int64)
+        """Return the L2 partitions of these programs' SMs, each as a mask."""
+        return side_by_chance(programs) if self.sides is None else self.sides[programs]
 
     def sms(self, count: int) -> Numbers:
         """Return the SM of each program, of so many.
@@ -72,6 +71,14 @@ class Schedule:
         order = later[np.lexsort((_mixed(later), self.wave[later]))]
         place[order] = self.slot[later[np.lexsort((later, self.wave[later]))]]
         return place % count
+
+
+def side_by_chance(programs: Numbers) -> Numbers:
+    """Return an L2 partition for each program, as a mask.
+
+    A hash of the program's number stands for chance.
+    """
+    return (np.uint64(1) << (_mixed(programs) >> np.uint64(63))).astype(np.int64)
 
 
 def _mixed(programs: Numbers) -> NDArray[np.uint64]:
