@@ -8,7 +8,7 @@ does not. FILE gets one JSON object: cycles a line of every SM after every reade
 These have 16 programs to several waves, of equal length or each longer than the one before.
 """
 
-# pyright: basic, reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
+# pyright: basic, reportAttributeAccessIssue=false, reportGeneralTypeIssues=false, reportCallIssue=false
 from __future__ import annotations
 
 import argparse

@@ -42,7 +42,7 @@ def cause(one: Comparison, counted: Launch, predicted: PredictedLaunch) -> str:
     if one.place == "HBM writes" and abs(one.predicted - one.counted) <= RESIDUE_BYTES:
         return "what a launch leaves dirty in the L2 is known to 10 MB only: absent in steady state"
     if one.place == "HBM reads" and "causal=True" in one.point and one.predicted > FACTOR * one.counted:
-        return "programs of unequal length drift apart less than the model lets them"
+        return "the order in which programs of unequal length end decides which lines both partitions hold"
     if not one.counted <= FACTOR * one.predicted <= FACTOR**2 * one.counted:
         return UNEXPLAINED
     if one.place == "HBM reads" and _some_hit(one.counted, requested.read_bytes):
