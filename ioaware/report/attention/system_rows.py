@@ -14,7 +14,7 @@ from ioaware.analysis.theory.counting import Counts, N, N_k
 from ioaware.case import Case
 from ioaware.cases import CASES
 from ioaware.display.text import params_text
-from ioaware.display.units import bytes_text, time_text
+from ioaware.display.units import bytes_text, significant, time_text
 from ioaware.params import Param
 from ioaware.prediction import predict
 from ioaware.report.attention.typography import typeset as sentence
@@ -113,7 +113,7 @@ def _recorded(points: Sequence[Point], sectors: Mapping[str, Prediction]) -> str
     off, ratio, result, read = max(known, key=lambda one: one[0])
     count = f"{len(points)} point{'s' if len(points) > 1 else ''}"
     cause = "" if off < EQUAL else _cause(result, ratio, sectors, read=read)
-    return f"{count}, {f'{ratio:.4f}' if off < 0.01 else f'{ratio:.3g}'}×{cause}"
+    return f"{count}, {f'{ratio:.4f}' if off < 0.01 else significant(ratio, padded=True)}×{cause}"
 
 
 EQUAL = 5e-5

@@ -29,6 +29,11 @@ PAGE = "report.html"
 DIGIT_AFTER = re.compile(r"-(?=\d)")
 """A hyphen at which no heading is broken, as in GPT-2."""
 
+DIVIDES = re.compile(r"(?<=[:._])(?=\w)")
+"""Where a long name of a kernel or a file may be broken."""
+BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[kMGTP]?B|[mµn]?s|W|TFLOP)\b|%)")
+"""The space between a number and its unit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -88,6 +93,8 @@ def render(document: Document, *, with_pngs: bool = True) -> str:
     )
     environment.filters["safe_here"] = Markup  # of SVG and MathML that this package wrote with every text escaped
     environment.filters["unbroken"] = _unbroken
+    environment.filters["divided"] = _divided
+    environment.filters["together"] = _together
     css = theme() + template_text("document.css") + document.css + template_text("print.css")
     script = template_text("document.js") + document.script
     return environment.get_template(document.template).render(
@@ -111,6 +118,18 @@ def _unbroken(command: str) -> Any:
 
     words = (Markup("<span>{}</span>").format(word) if word.startswith("--") else escape(word) for word in command.split(" "))
     return Markup(" ").join(words)
+
+
+def _divided(name: str) -> Any:
+    """Return a name as HTML that a line may end in behind its dots, colons and underscores."""
+    from markupsafe import Markup, escape
+
+    return Markup("<wbr>").join(escape(part) for part in DIVIDES.split(name))
+
+
+def _together(words: str) -> str:
+    """Return a text in which no line ends between a number and its unit."""
+    return BEFORE_UNIT.sub("\u00a0", words)
 
 
 def policy(css: str, script: str) -> str:

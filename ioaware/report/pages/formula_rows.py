@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from sympy import Expr
@@ -22,8 +21,9 @@ from ioaware.derivation.derived import Derived
 from ioaware.derivation.launch_formulas import Formulas, formulas_of
 from ioaware.display.text import clean
 from ioaware.display.time_limit import within
-from ioaware.display.units import bytes_text, significant
+from ioaware.display.units import count_text
 from ioaware.report.pages.over import value_at
+from ioaware.report.table_cells import bytes_shown
 from ioaware.result import Launch
 
 SECONDS = 3.0
@@ -142,7 +142,7 @@ def _rows(formulas: Formulas, values: Mapping[str, int], counted: Sequence[Launc
         value = value_at(count, values)
         if value is None or all(one.exact for one in counted):
             value = own.pop() if len(own) == 1 else value
-        unit = partial(significant, digits=5) if name == "FLOPs" else bytes_text
+        unit = count_text if name == "FLOPs" else bytes_shown
         shown = "depends on data" if value is None else unit(value)
         if value is not None and not count.expr.free_symbols and name != "FLOPs":
             shown = f"{value:,} B"

@@ -17,8 +17,9 @@ from ioaware.derivation.line_costs import LineCost, line_cost
 from ioaware.derivation.line_report import Explanation, Section
 from ioaware.display.text import clean
 from ioaware.display.time_limit import within
-from ioaware.display.units import bytes_text, percent_text, times_text
+from ioaware.display.units import times_text
 from ioaware.report.pages.shared_lines import NOT_COUNTED, Lines, SharedLines
+from ioaware.report.table_cells import bytes_shown, share_text
 
 MAX_LINES = 1500
 MAX_OPEN = 90
@@ -97,7 +98,7 @@ def source_sections(source: AnnotatedSource, shared: SharedLines = NOT_COUNTED, 
             if lines:
                 costs = [line_cost(line, kernel, source.result.values) for line in lines]
                 rows = tuple(_row(cost, section, lines_of, with_text=with_text) for cost in costs)
-                yield SourceSection(_title(kernel, section), clean(name), rows)
+                yield SourceSection(_title(kernel, section), _short(clean(name)), rows)
 
 
 def _title(kernel: Explanation, section: Section) -> str:
@@ -136,9 +137,9 @@ def _row(cost: LineCost, section: Section, lines: Lines, *, with_text: bool) -> 
         line.number,
         text,
         cost.heat,
-        "data" if cost.share is None else percent_text(cost.share, 3),
-        ("≤ " if line.bytes.at_most else "") + bytes_text(cost.bytes),
-        bytes_text(cost.sector_bytes),
+        "data" if cost.share is None else share_text(cost.share),
+        ("≤ " if line.bytes.at_most else "") + bytes_shown(cost.bytes),
+        bytes_shown(cost.sector_bytes),
         "" if over is None else times_text(over),
         over is not None and over > 1.05,
         "data" if cost.runs is None else f"{cost.runs:,}",
