@@ -35,6 +35,20 @@ def _throttled(value: float) -> str:
     return ", ".join(name for bit, name in THROTTLE_REASONS.items() if int(value) & bit) or "none"
 
 
+def _seconds(value: float) -> str:
+    return time_text(1e9 * value)
+
+
+def _percent(value: float) -> str:
+    return f"{significant(100 * value, 3)} %"
+
+
+def _cudnn(value: float) -> str:
+    """Return 9.19.0 of 91900."""
+    major, rest = divmod(int(value), 10_000)
+    return f"{major}.{rest // 100}.{rest % 100}"
+
+
 CLOCK, POWER, HEAT = _in("MHz"), _in("W", 1000), _in("°C")
 FACTS: Mapping[str, Fact] = {
     "max_sm_clock_mhz": Fact("largest clock of the SMs", CLOCK),
@@ -46,14 +60,14 @@ FACTS: Mapping[str, Fact] = {
     "sm_count": Fact("SMs", count_text),
     "l2_bytes": Fact("L2", bytes_text),
     "gpu_memory_bytes": Fact("memory", bytes_text),
-    "window.seconds": Fact("measured window", lambda value: time_text(value * 1e9)),
+    "window.seconds": Fact("measured window", _seconds),
     "window.calls": Fact("calls in the window", count_text),
     "window.ns_per_call": Fact("time of a call in the window", time_text),
     "energy_per_call_mj": Fact("energy of a call", _in("J", 1000)),
-    "gpm.sm_activity": Fact("share of the SMs that is busy (GPM)", lambda value: f"{significant(100 * value, 3)} %"),
+    "gpm.sm_activity": Fact("share of the SMs that is busy (GPM)", _percent),
     "gpm.hbm_bytes_per_s": Fact("HBM rate (GPM)", _rate),
     "gpm.hbm_bytes_per_s_corrected_by_sm_activity": Fact("HBM rate over the busy share (GPM)", _rate),
-    "cudnn": Fact("cuDNN", lambda value: f"{int(value) // 10000}.{int(value) // 100 % 100}.{int(value) % 100}"),
+    "cudnn": Fact("cuDNN", _cudnn),
     "l2_read_sector_bytes": Fact("bytes read from the L2, in sectors", bytes_text),
     **{
         f"{when}.{name}": Fact(f"{words}, {when} the window", text)

@@ -97,7 +97,7 @@ def telemetry(results: Iterable[Result]) -> list[tuple[str, str, str, str, int]]
         for name, value in _numbers(result.telemetry):
             numbers.setdefault(name, []).append(value)
     return [
-        (fact_words(name), *(_measured(name, one) for one in (min(seen), median(seen), max(seen))), len(seen))
+        (fact_words(name), _measured(name, min(seen)), _measured(name, median(seen)), _measured(name, max(seen)), len(seen))
         for name, seen in list(numbers.items())[:MAX_FACTS]
     ]
 
