@@ -86,6 +86,7 @@ WORDS: Mapping[str, str] = {
     "gpu": "GPU",
     "ecc": "ECC",
     "mig": "MIG",
+    "compiled_for": "compiled for",
     "compute_capability": "compute capability",
     "cuda": "CUDA",
     "python": "Python",

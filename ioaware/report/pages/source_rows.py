@@ -26,7 +26,11 @@ MAX_OPEN = 90
 """Characters of a line's formula up to which it is not folded."""
 MAX_TEXT = 400
 """Characters of a formula that are shown as text, where it is too long to typeset."""
-SECONDS = 1.0
+SECONDS, TYPESET_SECONDS = 1.0, 20.0
+"""CPU time for a line's leading term, and for its formula.
+
+A formula of up to the longest length that is typeset takes some 2 s: no slow machine shows it as text.
+"""
 LONGEST_NAME = 28
 """Characters of a file's name that stand beside a hot line in full."""
 
@@ -118,11 +122,11 @@ def _formula(count: Count) -> tuple[str, str]:
     Of a long one, return its leading term, and the formula.
     """
     bound, text = "≤ " if count.at_most else "", show(count.expr)
-    whole = within(SECONDS, lambda: typeset(count.expr)) or f"<code>{escape(clean(text, MAX_TEXT))}</code>"
+    whole = within(TYPESET_SECONDS, lambda: typeset(count.expr)) or f"<code>{escape(clean(text, MAX_TEXT))}</code>"
     found: Any = within(SECONDS, lambda: leading(count.expr).term) if len(text) > MAX_OPEN else None
     if found is None or found == count.expr or is_longer_by_data(found, count.expr):
         return bound + whole, ""
-    first = within(SECONDS, lambda: typeset(found))
+    first = within(TYPESET_SECONDS, lambda: typeset(found))
     return (bound + first, whole) if first else (bound + whole, "")
 
 

@@ -27,6 +27,8 @@ from ioaware.targets.target import compulsory_bytes
 
 INDEX = re.compile(r"\[[^][]*\]")
 """An index in brackets."""
+SERVED = 1e-4
+"""Share of the derived bytes whose lack is explained."""
 MAX_LAUNCHES, MAX_IN_ORDER, MAX_MEASURED, MAX_NOTES = 400, 24, 300, 40
 """Rows of tables; above `MAX_IN_ORDER` launches they are sorted by bytes."""
 
@@ -241,6 +243,8 @@ def _numbers_of(one: Compared, params: Params) -> list[tuple[float, str]]:
 def _measured_notes(found: Findings) -> Iterator[str]:
     """Yield what the table of measured points needs to be understood."""
     yield "Deviation: measured over derived bytes, less 1, in whole sectors where they are derived."
+    if any(one.deviation is not None and one.deviation < -SERVED for one in found.measured):
+        yield "Below derived: L1s served reads or merged writes, which no formula counts."
     results = [one.measured for one in found.measured]
     if any(one.status == "throttled" for one in results):
         yield "Throttled: the GPU lowered its clocks, so that the time is in no figure; bytes do not depend on clocks."

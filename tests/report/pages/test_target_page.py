@@ -32,7 +32,8 @@ from ioaware.report.pages.document import PAGE, Document, render, write_document
 from ioaware.report.pages.figure_set import figures_of, launches, side_by_side
 from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.formula_rows import FormulaTable, formula_row, formula_tables
-from ioaware.report.pages.over import Span, curve
+from ioaware.report.pages.over import Curve, Span, curve
+from ioaware.report.pages.over_figure import over_parameters
 from ioaware.report.pages.shared_lines import SharedBytes, SharedLines
 from ioaware.report.pages.target_page import target_page
 from ioaware.result import Launch, Result, Traffic
@@ -356,3 +357,36 @@ def test_bytes_of_spilled_registers_are_named() -> None:
     assert "HBM with spills, simulated" in page
     plain = replace(seen, simulations=(replace(how, spills=None),))
     assert "spill" not in page_text(target_page(findings(["k", "b"], simulated=plain, curves=())))
+
+
+def test_values_left_out_for_one_reason_are_one_note() -> None:
+    curves = tuple(Curve(Span(name, 1, 64), (), (1, 2), "/folder/k.py:5 wraps around") for name in ("n", "m"))
+    page = page_text(target_page(findings(["k", "b"], curves=curves)))
+    assert "values left out, 2 of n, 2 of m: k.py:5 wraps around" in page
+
+
+def test_the_table_of_measured_points_is_in_order_and_explained() -> None:
+    found = findings(["k", "b"], curves=())
+
+    def point(number: int, **changes: Any) -> Compared:
+        fields: dict[str, Any] = {"requested": Traffic(90, 0), "hbm": Traffic(50, 0), "compulsory": Traffic(60, 0)}
+        return Compared(Result("measure", "k", {"k": number}, **{**fields, **changes}), 100)
+
+    measured = (point(512), point(64, status="throttled"), point(1024))
+    page = page_text(target_page(replace(found, measured=measured)))
+    assert page.index(">k=512<") < page.index(">k=1024<")
+    for words in ("the GPU lowered its clocks", "L1s served reads", "HBM below compulsory"):
+        assert words in page
+    plain = page_text(target_page(replace(found, measured=(point(64, requested=Traffic(100, 0), hbm=None),))))
+    assert "lowered its clocks" not in plain
+    assert "HBM below compulsory" not in plain
+    assert "L1s served" not in plain
+
+
+def test_a_caption_speaks_of_dots_where_some_are_drawn() -> None:
+    """Measured points of other sizes are in the table alone."""
+    found = findings(["k", "b"])
+    along = Compared(Result("measure", "k", {"k": 32, "b": 8}, Traffic(100, 0)), 100)
+    other = Compared(Result("measure", "k", {"k": 32, "b": 16}, Traffic(100, 0)), 100)
+    captions = [over_parameters(replace(found, measured=(one,))) for one in (along, other)]
+    assert [("Dots are measured" in figure.caption) for figure in captions if figure] == [True, False]
