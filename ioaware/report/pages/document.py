@@ -29,7 +29,7 @@ PAGE = "report.html"
 DIGIT_AFTER = re.compile(r"-(?=\d)")
 """A hyphen at which no heading is broken, as in GPT-2."""
 
-DIVIDES = re.compile(r"(?<=[:._])(?=\w)")
+DIVIDES = re.compile(r"(?<=[:_])(?=\w)")
 """Where a long name of a kernel or a file may be broken."""
 BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[kMGTP]?B|[mµn]?s|W|TFLOP)\b|%)")
 """The space between a number and its unit."""
@@ -121,7 +121,7 @@ def _unbroken(command: str) -> Any:
 
 
 def _divided(name: str) -> Any:
-    """Return a name as HTML that a line may end in behind its dots, colons and underscores."""
+    """Return a name as HTML that a line may end in behind its colons and underscores."""
     from markupsafe import Markup, escape
 
     return Markup("<wbr>").join(escape(part) for part in DIVIDES.split(name))

@@ -88,7 +88,8 @@ def _headline(found: Findings) -> str:
         return f"No Triton kernel runs.{_beside(derived, '')}{time}"
     parts = [f"The kernels request {'at most ' if found.at_most else ''}{bytes_shown(requested)}"]
     if found.compulsory_bytes:
-        parts.append(f", {times_text(requested / found.compulsory_bytes)} the compulsory {bytes_shown(found.compulsory_bytes)}")
+        times = times_text(requested / found.compulsory_bytes, padded=True)
+        parts.append(f", {times} the compulsory {bytes_shown(found.compulsory_bytes)}")
     if found.hbm_bytes is not None:
         spills = ", spilled registers included" if found.spills else ""
         parts.append(f"; {bytes_shown(found.hbm_bytes)} pass HBM on {found.machine.name}, by simulation{spills}")
@@ -134,7 +135,7 @@ def _numbers(found: Findings) -> Iterator[dict[str, str]]:
             "value": time_shown(found.work_bound.time_ns),
             "what": f"of any kernel, bound by {found.work_bound.binds}",
         }
-    if derived.assumed and (together := found.launch_by_launch_ns):
+    if derived.assumed and (together := _one_by_one_ns(found)):
         yield {"name": "with torch's operators", "value": time_shown(together), "what": "at least, one launch after the other"}
 
 
@@ -172,7 +173,7 @@ def _floors(found: Findings) -> Iterator[list[dict[str, Any]]]:
             cell(bound.binds or "unknown"),
             *(cell(time_shown(part), part) for part in (bound.hbm_ns, bound.l2_ns, bound.arithmetic_ns, bound.time_ns)),
         ]
-    together = found.launch_by_launch_ns
+    together = _one_by_one_ns(found)
     if (found.torch_alone or len(found.derived.launches) > 1) and together is not None:
         parts = [one.binds for one in found.launch_bounds if one.time_ns]
         binds = ", ".join(f"{name} in {_launches(parts.count(name))}" for name in dict.fromkeys(filter(None, parts)))
@@ -180,6 +181,15 @@ def _floors(found: Findings) -> Iterator[list[dict[str, Any]]]:
         work = " and ".join([*([] if found.torch_alone else ["kernels"]), *beside])
         empty = (cell(""),) * 3
         yield [cell(f"one launch after the other, {work}"), cell(binds), *empty, cell(time_shown(together), together)]
+
+
+def _one_by_one_ns(found: Findings) -> float | None:
+    """Return the least time of all launches, one after the other.
+
+    It is no less than that of the launches together: where data decide, a launch alone counts the low end of its bytes.
+    """
+    apart, together = found.launch_by_launch_ns, found.simulated_bound.time_ns
+    return apart if apart is None or found.torch_alone else max(apart, together or 0)
 
 
 def _launches(number: int) -> str:

@@ -390,3 +390,21 @@ def test_a_caption_speaks_of_dots_where_some_are_drawn() -> None:
     other = Compared(Result("measure", "k", {"k": 32, "b": 16}, Traffic(100, 0)), 100)
     captions = [over_parameters(replace(found, measured=(one,))) for one in (along, other)]
     assert [("Dots are measured" in figure.caption) for figure in captions if figure] == [True, False]
+
+
+def test_launches_one_after_the_other_take_no_less_than_together() -> None:
+    """Where data decide, a launch alone counts the low end of its HBM bytes, the launches together what is simulated."""
+    found = findings(["a", "b"], curves=())
+    one = found.derived.launches[0]
+    how = LaunchSimulation(1, 1, "warps", 1, (), (10**9, 10**9), (0, 0), 0)
+    vague = replace(how, read_range=(10**6, 10**8), data_dependent=("x",))
+    launches = (replace(one, hbm=Traffic(10**9, 0)), replace(one, hbm=Traffic(5 * 10**7, 0)))
+    simulated = Simulated(
+        "simulate", "a", {}, hbm=Traffic(105 * 10**7, 0), launches=launches, simulations=(how, vague),
+        read_range=(1001 * 10**6, 11 * 10**8), write_range=(0, 0),
+    )  # fmt: skip
+    given = replace(found, simulated=simulated)
+    assert (given.launch_by_launch_ns or 0) < (given.simulated_bound.time_ns or 0)
+    page = target_page(given)
+    *_, (*_, together) = page.values["floors"]
+    assert together["value"] == pytest.approx(given.simulated_bound.time_ns, rel=1e-5)
