@@ -17,7 +17,10 @@ TIME_COLUMNS = ("time", "at least, bound by")
 LEAST_SHARE = 1e-4
 NEGATIVE = re.compile(r"^-(?=\d)")
 bytes_shown, time_shown = partial(bytes_text, padded=True), partial(time_text, padded=True)
-"""Write numbers as pages show them, all with the same number of digits: `406.0 MB` beside `406.4 MB`."""
+"""Write numbers with the same number of digits.
+
+An example is `406.0 MB` beside `406.4 MB`.
+"""
 
 
 def share_text(fraction: float) -> str:

@@ -347,9 +347,9 @@ def _with_pieces(
     autotune: Mapping[str, ParamValue] | None,
     **how: Any,
 ) -> list[Compared]:
-    """Return measured points, those where the formulas do not hold with a derivation of their own.
+    """Return measured points, each with the bytes derived for it.
 
-    It ends when `DERIVED_SECONDS` of CPU time are used.
+    Where the formulas do not hold, the target is derived anew. It ends when `DERIVED_SECONDS` of CPU time are used.
     """
     end = process_time() + DERIVED_SECONDS
     found: list[Compared] = []

@@ -245,7 +245,7 @@ def _measured(one: Compared, params: Params) -> list[dict[str, Any]]:
 
 
 def _numbers_of(one: Compared, params: Params) -> list[tuple[float, str]]:
-    """Return the values of a measured point in the order of the page's parameters, to sort by."""
+    """Return a measured point's values, in the order of the page's parameters."""
     values = (one.measured.params.get(name) for name in params)
     return [(value, "") if isinstance(value, (int, float)) else (0, str(value)) for value in values]
 

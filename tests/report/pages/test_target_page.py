@@ -393,7 +393,7 @@ def test_a_caption_speaks_of_dots_where_some_are_drawn() -> None:
 
 
 def test_launches_one_after_the_other_take_no_less_than_together() -> None:
-    """Where data decide, a launch alone counts the low end of its HBM bytes, the launches together what is simulated."""
+    """Where data decide, a launch alone counts the low end of its HBM bytes."""
     found = findings(["a", "b"], curves=())
     one = found.derived.launches[0]
     how = LaunchSimulation(1, 1, "warps", 1, (), (10**9, 10**9), (0, 0), 0)
