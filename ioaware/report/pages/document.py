@@ -29,6 +29,7 @@ PAGE = "report.html"
 DIGIT_AFTER = re.compile(r"-(?=\d)")
 """A hyphen at which no heading is broken, as in GPT-2."""
 
+BEFORE_OPTION = re.compile(" (?=-)")
 DIVIDES = re.compile(r"(?<=[:_])(?=\w)")
 """Where a long name of a kernel or a file may be broken."""
 BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[kMGTP]?B|[mµn]?s|W|TFLOP)\b|%)")
@@ -113,11 +114,11 @@ def render(document: Document, *, with_pngs: bool = True) -> str:
 
 
 def _unbroken(command: str) -> Any:
-    """Return a command as HTML whose options do not break after their hyphens."""
+    """Return a command as HTML whose lines end between its options."""
     from markupsafe import Markup, escape
 
-    words = (Markup("<span>{}</span>").format(word) if word.startswith("--") else escape(word) for word in command.split(" "))
-    return Markup(" ").join(words)
+    first, *options = BEFORE_OPTION.split(command)
+    return Markup(" ").join((escape(first), *(Markup("<span>{}</span>").format(one) for one in options)))
 
 
 def _divided(name: str) -> Any:
