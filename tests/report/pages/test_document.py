@@ -1,4 +1,7 @@
-"""Where the lines of a page may end: not within an option, a name's word, or a number and its unit."""
+"""Where the lines of a page may end.
+
+Not within an option, a name's word, or a number and its unit.
+"""
 
 from __future__ import annotations
 
