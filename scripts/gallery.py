@@ -72,7 +72,7 @@ ENTRIES = (
         "mamba-chunk-scan",
         "The chunk scan of Mamba-2",
         "A third-party kernel of a state space model, with three matrix products a chunk.",
-        ("scripts/foreign/mamba.py:chunk_scan", *params(batch=4, chunks=64, heads=32), "--no-source"),
+        ("scripts/foreign/mamba.py:chunk_scan", *params(batch=4, chunks=64, heads=32), *along("chunks=4..64"), "--no-source"),
     ),
     Entry(
         "paged-decode",

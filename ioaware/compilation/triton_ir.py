@@ -18,7 +18,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import sympy
 import triton
@@ -283,8 +283,40 @@ def compile_errors(name: str, file: str, gpu: GPUTarget) -> Generator[None]:
     except UsageError:
         raise
     except Exception as error:
-        remedy = _remedy(file) if isinstance(error, PTXASError) else ""
+        remedy = _remedy(file) if isinstance(error, PTXASError) else CONVERT if _library_call(error) else ""
         raise UsageError(f"{name} does not compile for {gpu.backend}:{gpu.arch}: {_compiler_message(error)}", remedy) from error
+
+
+CONVERT = "Convert its arguments, for example by x.to(tl.float32)."
+
+
+def _library_call(error: BaseException) -> str:
+    """Return what a call of a library has no form for; empty for any other error.
+
+    Triton looks the types up and raises a bare `KeyError` of them.
+    """
+    *_, cause = _causes(error)
+    if not isinstance(cause, KeyError):
+        return ""
+    frames = [frame for frame, _ in traceback.walk_tb(cause.__traceback__) if frame.f_code.co_name != "wrapper"]
+    if len(frames) < 2 or frames[-1].f_code.co_name != "extern_elementwise":
+        return ""
+    known = cast("Mapping[tuple[object, ...], object]", frames[-1].f_locals.get("arg_type_symbol_dict", {}))
+    *others, last = (", ".join(map(str, types)) for types in known)
+    name = f"{Path(frames[-2].f_code.co_filename).stem}.{frames[-2].f_code.co_name}"
+    given = ", ".join(map(str, cause.args[0]))
+    return f"{name} takes {' or '.join([', '.join(others), last] if others else [last])}, not {given}"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and its causes, the first one last.
+
+    Errors of a callee are wrapped in those of its callers.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__
 
 
 def _remedy(file: str) -> str:
@@ -305,13 +337,12 @@ def _compiler_message(error: Exception) -> str:
     if isinstance(error, PTXASError):
         messages = re.findall(r"; error\s*: (.*)", str(error))
         return f"ptxas: {messages[0]}" if messages else "ptxas fails"
-    cause: Any = error
-    while cause.__cause__ is not None:  # errors of a callee are wrapped in those of its callers
-        cause = cause.__cause__
-    lines = str(cause).strip().splitlines() or [type(error).__name__]
-    line = getattr(getattr(cause, "node", None), "lineno", None)
-    file, first_line = _source_of(cause)
-    return f"{lines[-1]} at {file}:{first_line + line}" if line and file else lines[-1]
+    *_, cause = _causes(error)
+    said = _library_call(error) or (str(cause).strip().splitlines() or [type(error).__name__])[-1]
+    placed: Any = [one for one in _causes(error) if hasattr(one, "node")] or [cause]
+    line = getattr(getattr(placed[-1], "node", None), "lineno", None)
+    file, first_line = _source_of(placed[-1])
+    return f"{said} at {file}:{first_line + line}" if line and file else said
 
 
 def _source_of(error: BaseException) -> tuple[str, int]:

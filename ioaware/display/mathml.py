@@ -35,7 +35,7 @@ def mathml(expr: Expr) -> str:
     safe = {symbol: Symbol(name, **symbol.assumptions0) for symbol, name in names.items() if name != str(symbol)}
     text = str(_printer().doprint(found.xreplace(safe)))
     text = ENTITY.sub(lambda found: chr(int(found[1])) if found[1] else chr(int(found[2], 16)), text)
-    text = text.replace("<mo>-</mo>", "<mo>−</mo>")
+    text = text.replace("<mo>-</mo>", "<mo>−</mo>").replace("<mn>-", "<mn>−")
     text = INDEXED.sub(r"<msub><mi>\1</mi><mi>\2</mi></msub>", text)
     return f"<math>{text}</math>" if len(text) <= LONGEST else f"a formula in {len(text)} characters of MathML"
 

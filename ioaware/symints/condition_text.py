@@ -77,6 +77,10 @@ def _as_called(expr: Any) -> Any:
         return _sympy.Pow(*args, evaluate=False)
     if name in QUOTIENTS:
         return _sympy.Mul(args[0], _sympy.Pow(args[1], -1, evaluate=False), evaluate=False)
+    if type(expr) in SHOWN_AS:
+        return SHOWN_AS[type(expr)](*args)
+    if name == "FloorDiv":
+        return _sympy.floor(_sympy.Mul(args[0], _sympy.Pow(args[1], -1, evaluate=False), evaluate=False), evaluate=False)
     if type(expr).__module__.startswith("torch."):
         return _sympy.Function(CALLED.get(name, name))(*args)
     return expr.func(*args)

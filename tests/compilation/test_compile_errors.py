@@ -8,6 +8,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 import ioaware
 from ioaware.derivation.derive import derive
@@ -31,6 +32,29 @@ def shape_kernel(x, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     wrong = at + tl.arange(0, 2 * BLOCK)
     tl.store(x + at, wrong)
+
+
+@triton.jit
+def tanh_kernel(x, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(x + at, libdevice.tanh(tl.load(x + at)))
+
+
+def test_a_call_of_a_library_without_a_form_for_the_type_names_function_types_and_line() -> None:
+    """Triton raises a `KeyError` of the types alone."""
+
+    def work(n: int = 16):
+        x = torch.zeros(n, device="cuda", dtype=torch.float16)
+        return lambda: tanh_kernel[(1,)](x, BLOCK=16)
+
+    with pytest.raises(UsageError) as raised:
+        ioaware.derive(work)
+    line = next(
+        number for number, line in enumerate(Path(__file__).read_text().splitlines(), 1) if "libdevice.tanh(tl.load" in line
+    )
+    said = f"libdevice.tanh takes fp32 or fp64, not fp16 at test_compile_errors.py:{line}"
+    assert said in raised.value.what
+    assert ".to(tl.float32)" in raised.value.remedy
 
 
 @pytest.mark.parametrize(("kernel", "text"), [(calling_kernel, "return x.nothing_in_"), (shape_kernel, "wrong = at")])

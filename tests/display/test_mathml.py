@@ -53,3 +53,8 @@ def test_a_sum_has_all_its_indices_the_outermost_first() -> None:
     math = mathml(8 * sympy.Sum(i * j, (i, 0, j), (j, 1, count)))
     assert re.sub(r"<[^>]*>", "", math) == "8·(∑j=1count∑i=0j(i·j))"
     assert len(list(parse(math).iter("munderover"))) == 2
+
+
+def test_a_negative_number_has_a_minus_sign() -> None:
+    assert "<mn>−63</mn>" in mathml(sympy.Symbol("n") + sympy.Piecewise((1, sympy.Symbol("m") >= -63), (0, True)))
+    assert "<mn>-" not in mathml(sympy.Symbol("n") ** -2)

@@ -82,6 +82,10 @@ def test_function_without_rule_raises() -> None:
         (lambda n, m: n * 2 % 16 == 0, "n % 8 == 0"),
         (lambda n, m: triton.cdiv(n, 132) == 1, "ceil(n/132) == 1"),
         (lambda n, m: (n & 1) == 0, "bitwise_and(n, 1) == 0"),
+        (
+            lambda n, m: 2 ** (bit_length((triton.next_power_of_2(n) + 131) // triton.next_power_of_2(n)) - 1) < 4,
+            "2**(bit_length(floor((next_power_of_2(n) + 131)/next_power_of_2(n))) - 1) < 4",
+        ),
         (lambda n, m: 2 ** math.ceil(TORCH._sym_log2(n)) == 128, "2**ceil(log2(n)) == 128"),
         (lambda n, m: TORCH._sym_sqrt(n) / m > 1, "sqrt(n)/m > 1.0"),
         (lambda n, m: round(n / 3, 1) * 1.5 < 60, "1.5*round(n/3, 1) < 60.0"),

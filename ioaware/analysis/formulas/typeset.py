@@ -6,6 +6,7 @@ A line may end before a term of a sum. Repeated parts of a long formula get name
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from html import escape
 from typing import Any
 
@@ -22,8 +23,12 @@ MAX_TEXT = 3000
 """Characters of a formula and of its names up to which it is typeset."""
 
 
+@lru_cache(maxsize=1024)
 def typeset(expr: Expr) -> str:
-    """Return a formula as MathML in HTML; empty where it is too long even with names."""
+    """Return a formula as MathML in HTML; empty where it is too long even with names.
+
+    A page shows a formula several times, and its names take up to seconds to find.
+    """
     named = name_subexpressions(expr)
     if sum(len(show(part)) for part in (named.expr, *(value for _, value in named.names))) > MAX_TEXT:
         return ""

@@ -138,7 +138,7 @@ def attention_page(contents: Contents, now: datetime, figures: Sequence[Shown] |
         "missing": [clean(text) for text in contents.missing],
         "environments": text_rows.environment_rows(one.environment for one in (*seen, *contents.race)),
         "telemetry": text_rows.telemetry(measured),
-        "here": list(text_rows.facts(contents.environment)),
+        "here": text_rows.environment_rows([contents.environment]),
         "made": f"Written {now:%Y-%m-%d %H:%M} UTC by",
     }
     css = "\n".join(dict.fromkeys(walk.css for walk in contents.walks))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ioaware.display.units import bytes_text, time_text
-from ioaware.report.table_cells import bound_cell, cell, columns
+from ioaware.report.table_cells import bound_cell, bytes_shown, cell, columns, time_shown
 from ioaware.result import BYTES_HOLD, Result
 
 COLUMNS = columns(
@@ -47,7 +46,7 @@ def _row(program: str, written: Result, fused: Result) -> list[dict[str, Any]]:
     return [
         cell(program),
         *(cell(f"{reads}", reads) for reads in READS[program]),
-        *(cell(bytes_text(one), one) for one in counted),
+        *(cell(bytes_shown(one), one) for one in counted),
         cell(f"{100 * saved:.1f} %", saved),
         *(each for one in (written, fused) for each in (_time(one), bound_cell(one))),
     ]
@@ -55,4 +54,4 @@ def _row(program: str, written: Result, fused: Result) -> list[dict[str, Any]]:
 
 def _time(result: Result) -> dict[str, Any]:
     time = result.time_ns if result.status == "ok" else None
-    return cell(time_text(time), time)
+    return cell(time_shown(time), time)

@@ -189,7 +189,7 @@ def training_rows(records: Sequence[TrainingRecord]) -> list[list[dict[str, Any]
 
 def _training_rows(record: TrainingRecord) -> Iterator[list[dict[str, Any]]]:
     from ioaware.bench.statistics import paired_ratio
-    from ioaware.display.units import bytes_text
+    from ioaware.report.table_cells import bytes_shown
 
     point, other = record.point, record.entry("sdpa")
     name, days = f"{point.model}, context {point.seq_len:,}", TRAINING.get(point.model, "") if point.seq_len == 1024 else ""
@@ -206,7 +206,7 @@ def _training_rows(record: TrainingRecord) -> Iterator[list[dict[str, Any]]]:
             cell(f"{rate:,.0f}", rate),
             cell(significant(step_ms, 4), step_ms),
             cell("" if ahead is None else f"{ahead:.3f}", ahead),
-            cell(bytes_text(entry.peak_bytes), entry.peak_bytes),
+            cell(bytes_shown(entry.peak_bytes), entry.peak_bytes),
             cell("" if entry.loss_error is None else f"{entry.loss_error:.1e}", entry.loss_error),
         ]
 

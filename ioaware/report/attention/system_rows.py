@@ -14,11 +14,11 @@ from ioaware.analysis.theory.counting import Counts, N, N_k
 from ioaware.case import Case
 from ioaware.cases import CASES
 from ioaware.display.text import params_text
-from ioaware.display.units import bytes_text, time_text
+from ioaware.display.units import significant
 from ioaware.params import Param
 from ioaware.prediction import predict
 from ioaware.report.attention.typography import typeset as sentence
-from ioaware.report.table_cells import TIME_COLUMNS, bound_cell, cell, columns, common_params
+from ioaware.report.table_cells import TIME_COLUMNS, bound_cell, bytes_shown, cell, columns, common_params, time_shown
 from ioaware.result import BYTES_HOLD, Params, ParamValue, Result
 from ioaware.simulation.accuracy import Prediction, point_key
 
@@ -113,7 +113,7 @@ def _recorded(points: Sequence[Point], sectors: Mapping[str, Prediction]) -> str
     off, ratio, result, read = max(known, key=lambda one: one[0])
     count = f"{len(points)} point{'s' if len(points) > 1 else ''}"
     cause = "" if off < EQUAL else _cause(result, ratio, sectors, read=read)
-    return f"{count}, {f'{ratio:.4f}' if off < 0.01 else f'{ratio:.3g}'}×{cause}"
+    return f"{count}, {f'{ratio:.4f}' if off < 0.01 else significant(ratio, padded=True)}×{cause}"
 
 
 EQUAL = 5e-5
@@ -213,10 +213,10 @@ def _point(common: Params, result: Result, *ratios: float | None) -> list[dict[s
     total = result.requested.total_bytes if result.requested else None
     return [
         cell(params_text({name: value for name, value in _set(result).items() if name not in common}) or "as above"),
-        cell(bytes_text(total), total),
+        cell(bytes_shown(total), total),
         *(cell("" if ratio is None else f"{ratio:.5f}", ratio) for ratio in ratios),
-        cell(bytes_text(hbm), hbm),
-        cell(time_text(time), time),
+        cell(bytes_shown(hbm), hbm),
+        cell(time_shown(time), time),
         bound_cell(result),
     ]
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from ioaware.display.text import clean, params_text
 from ioaware.display.units import UNKNOWN, percent_text, significant
+from ioaware.report.attention.fact_names import FACTS, fact_text, fact_words
 from ioaware.report.comparable_points import Point, Points
 from ioaware.report.figures.labels import WORDS
 from ioaware.result import BYTES_HOLD, Result
@@ -65,7 +66,7 @@ def facts(values: Mapping[str, Any] | None, prefix: str = "") -> Iterator[tuple[
         elif isinstance(value, (list, tuple)):
             yield path, ", ".join(clean(item, 120) for item in cast("Sequence[object]", value)[:20]) or "none"
         else:
-            yield path, clean(value)
+            yield path, clean(fact_text(path, value))
 
 
 def environment_rows(environments: Iterable[Mapping[str, Any] | None]) -> list[tuple[str, str]]:
@@ -77,7 +78,7 @@ def environment_rows(environments: Iterable[Mapping[str, Any] | None]) -> list[t
     for one in environments:
         for name, value in facts(one):
             found.setdefault(name, Counter())[value] += 1
-    return [(name, _distinct(values)) for name, values in list(found.items())[:MAX_FACTS]]
+    return [(fact_words(name), _distinct(values)) for name, values in list(found.items())[:MAX_FACTS]]
 
 
 def _distinct(values: Counter[str]) -> str:
@@ -96,9 +97,13 @@ def telemetry(results: Iterable[Result]) -> list[tuple[str, str, str, str, int]]
         for name, value in _numbers(result.telemetry):
             numbers.setdefault(name, []).append(value)
     return [
-        (name, significant(min(seen), 5), significant(median(seen), 5), significant(max(seen), 5), len(seen))
+        (fact_words(name), _measured(name, min(seen)), _measured(name, median(seen)), _measured(name, max(seen)), len(seen))
         for name, seen in list(numbers.items())[:MAX_FACTS]
     ]
+
+
+def _measured(name: str, value: float) -> str:
+    return fact_text(name, value) if name in FACTS else significant(value, 5)
 
 
 def _numbers(values: Mapping[str, Any] | None, prefix: str = "") -> Iterator[tuple[str, float]]:
@@ -129,7 +134,7 @@ def accuracy(points: Points) -> list[tuple[str, str, int, str, str]]:
                 WORDS.get(source, source),
                 dtype,
                 len(checks),
-                f"{worst.relative_error:.1e} of {worst.tolerance:.0e} allowed",
+                f"{significant(worst.relative_error, 2)} of {significant(worst.tolerance, 2)} allowed",
                 f"{failed} failed" if failed else "all passed",
             )
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,11 @@ MAX_PARTS, MAX_COMPARED = 24, 12
 
 `ioaware verify CLAIM --json` has all.
 """
+
+
+ONE_VALUE = re.compile(r"^at least (\S+) and at most \1$")
+NEGATIVE = re.compile(r"(?<![\w)\]^-])-(?=\d)")
+"""The hyphen of a negative number, which a page shows as a minus sign."""
 
 
 def verdict_rows(claims: Sequence[Claim]) -> list[dict[str, Any]]:
@@ -67,7 +73,9 @@ def _tone(verdict: object) -> str:
 
 
 def _part(part: Mapping[str, Any]) -> dict[str, str]:
-    shown = {name: typeset(str(part.get(name, "")), 400) for name in ("says", "expected", "observed")}
+    said = {name: str(part.get(name, "")) for name in ("says", "expected", "observed")}
+    said["expected"] = ONE_VALUE.sub(r"equal to \1", said["expected"])
+    shown = {name: typeset(NEGATIVE.sub("−", text) if name != "says" else text, 400) for name, text in said.items()}
     verdict = part.get("verdict", "")
     count = part.get("points", "")
     points = f"{count:,}" if isinstance(count, int) else clean(count)

@@ -11,7 +11,7 @@ from ioaware.display.units import bytes_text, percent_text
 from ioaware.report.chart import Axis, Cell, Figure, Mark, Panel, Series, drawable
 from ioaware.report.pages.document import Document
 from ioaware.report.pages.figure_set import Shown
-from ioaware.report.table_cells import cell, columns
+from ioaware.report.table_cells import bytes_shown, cell, columns
 from ioaware.simulation.accuracy import MIN_BYTES, PLACES, Accuracy, Comparison, Place, Row
 
 COMMAND = "ioaware accuracy --html FILE"
@@ -121,5 +121,5 @@ def _row(row: Row) -> list[dict[str, object]]:
 
 def _outlier(one: Comparison) -> list[dict[str, object]]:
     words = [cell(one.point), cell(one.kernel), cell(one.place), cell(one.explanation)]
-    numbers = [cell(bytes_text(one.predicted), one.predicted), cell(bytes_text(one.counted), one.counted)]
+    numbers = [cell(bytes_shown(one.predicted), one.predicted), cell(bytes_shown(one.counted), one.counted)]
     return [*words, *numbers, cell(_signed(one), one.error)]

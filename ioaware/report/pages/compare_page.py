@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ioaware.display.text import clean, params_text, without_folders
-from ioaware.display.units import bytes_text, times_text
+from ioaware.display.units import times_text
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, cell_of, drawable, series_of
 from ioaware.report.pages.document import Document
 from ioaware.report.pages.figure_set import Shown
@@ -18,7 +18,7 @@ from ioaware.report.pages.over import Curve
 from ioaware.report.pages.over_figure import BYTES
 from ioaware.report.pages.two_versions import LinePair, Pair, changed_lines, numbers, terms
 from ioaware.report.svg.bars import Bar, BarFigure
-from ioaware.report.table_cells import cell, columns
+from ioaware.report.table_cells import bytes_shown, cell, columns
 
 OLD, NEW = "standard", "flash1"
 """Colours of the versions."""
@@ -69,9 +69,9 @@ def _headline(old: Findings, new: Findings) -> str:
     if before is None or after is None:
         return "How many bytes a version requests depends on data; the terms name what decides it."
     if before == after:
-        return f"Both versions request {bytes_text(before)}."
-    ratio = times_text(after / before) if before else "more"
-    return f"A requests {bytes_text(before)}, B {bytes_text(after)}: {ratio} as many bytes."
+        return f"Both versions request {bytes_shown(before)}."
+    ratio = times_text(after / before, padded=True) if before else "more"
+    return f"A requests {bytes_shown(before)}, B {bytes_shown(after)}: {ratio} as many bytes."
 
 
 def _beside(old: Findings, new: Findings, rows: Sequence[Pair]) -> str:
@@ -85,7 +85,7 @@ def _beside(old: Findings, new: Findings, rows: Sequence[Pair]) -> str:
 
 def _row(row: Pair) -> list[dict[str, Any]]:
     ratio = row.ratio
-    numbers_ = (cell(bytes_text(row.old), row.old), cell(bytes_text(row.new), row.new))
+    numbers_ = (cell(bytes_shown(row.old), row.old), cell(bytes_shown(row.new), row.new))
     return [cell(row.name), *numbers_, cell("" if ratio is None else times_text(ratio, padded=True), ratio)]
 
 
@@ -93,9 +93,9 @@ def _term(row: Pair) -> list[dict[str, Any]]:
     both = row.old is not None and row.new is not None
     change = (row.new or 0) - (row.old or 0) if both else None
     sign = "" if not change else "+" if change > 0 else "−"
-    shown = "data decide" if change is None else "same" if change == 0 else sign + bytes_text(abs(change))
+    shown = "data decide" if change is None else "same" if change == 0 else sign + bytes_shown(abs(change))
     named = cell(row.name) | {"html": row.html}
-    return [named, cell(bytes_text(row.old), row.old), cell(bytes_text(row.new), row.new), cell(shown, change)]
+    return [named, cell(bytes_shown(row.old), row.old), cell(bytes_shown(row.new), row.new), cell(shown, change)]
 
 
 def _moves(line: LinePair) -> bool:
@@ -120,12 +120,12 @@ def _line(line: LinePair, *, with_text: bool) -> dict[str, Any]:
 
 
 def _bytes(value: int | None, moves: bool) -> str:
-    return "" if not moves else "data decide" if value is None else bytes_text(value)
+    return "" if not moves else "data decide" if value is None else bytes_shown(value)
 
 
 def _bars(rows: list[Pair], names: tuple[str, str]) -> BarFigure:
     bars = [
-        Bar(f"{row.name}, {name}", value, bytes_text(value), color)
+        Bar(f"{row.name}, {name}", value, bytes_shown(value), color)
         for row in rows
         for name, value, color in (("A", row.old, OLD), ("B", row.new, NEW))
     ]
@@ -146,7 +146,7 @@ def _over(old: Findings, new: Findings) -> Figure | None:
 def _cell(old: Curve, new: Curve, names: tuple[str, str]) -> Cell:
     def line(side: str, name: str, color: str, one: Curve) -> tuple[Series, ...]:
         rows = [
-            (float(point.value), float(moved), f"{one.span.name} = {point.value:,}\n{side}: {bytes_text(moved)}")
+            (float(point.value), float(moved), f"{one.span.name} = {point.value:,}\n{side}: {bytes_shown(moved)}")
             for point in one.points
             for moved in [point.requested_bytes]
         ]

@@ -29,6 +29,12 @@ PAGE = "report.html"
 DIGIT_AFTER = re.compile(r"-(?=\d)")
 """A hyphen at which no heading is broken, as in GPT-2."""
 
+BEFORE_OPTION = re.compile(" (?=-)")
+DIVIDES = re.compile(r"(?<=[:_])(?=\w)")
+"""Where a long name of a kernel or a file may be broken."""
+BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[kMGTP]?B|[mµn]?s|W|TFLOP)\b|%)")
+"""The space between a number and its unit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -88,6 +94,8 @@ def render(document: Document, *, with_pngs: bool = True) -> str:
     )
     environment.filters["safe_here"] = Markup  # of SVG and MathML that this package wrote with every text escaped
     environment.filters["unbroken"] = _unbroken
+    environment.filters["divided"] = _divided
+    environment.filters["together"] = _together
     css = theme() + template_text("document.css") + document.css + template_text("print.css")
     script = template_text("document.js") + document.script
     return environment.get_template(document.template).render(
@@ -106,11 +114,23 @@ def render(document: Document, *, with_pngs: bool = True) -> str:
 
 
 def _unbroken(command: str) -> Any:
-    """Return a command as HTML whose options do not break after their hyphens."""
+    """Return a command as HTML whose lines end between its options."""
     from markupsafe import Markup, escape
 
-    words = (Markup("<span>{}</span>").format(word) if word.startswith("--") else escape(word) for word in command.split(" "))
-    return Markup(" ").join(words)
+    first, *options = BEFORE_OPTION.split(command)
+    return Markup(" ").join((escape(first), *(Markup("<span>{}</span>").format(one) for one in options)))
+
+
+def _divided(name: str) -> Any:
+    """Return a name as HTML that a line may end in behind its colons and underscores."""
+    from markupsafe import Markup, escape
+
+    return Markup("<wbr>").join(escape(part) for part in DIVIDES.split(name))
+
+
+def _together(words: str) -> str:
+    """Return a text in which no line ends between a number and its unit."""
+    return BEFORE_UNIT.sub("\u00a0", words)
 
 
 def policy(css: str, script: str) -> str:

@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ioaware.display.units import UNKNOWN, bytes_text, significant, time_text, times_text
+from ioaware.display.units import UNKNOWN, significant, times_text
 from ioaware.machine.time_bound import TimeBound, fastest_hbm
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, drawable, error_bars, series_of
 from ioaware.report.pages.known_hbm import range_text
 from ioaware.report.pages.over_figure import FLOOR, HBM, REQUESTED, SECTORS, over_parameters
 from ioaware.report.svg.bars import Bar, BarFigure
+from ioaware.report.table_cells import bytes_shown, time_shown
 from ioaware.result import Launch
 
 if TYPE_CHECKING:
@@ -59,12 +60,12 @@ def side_by_side(found: Findings) -> BarFigure:
         decided = found.hbm_bytes is not None
         ends = range_text(low, high)
         shown = _against(found.hbm_bytes, found) if decided else f"{ends}: data decide"
-        between = ends if decided and interval and bytes_text(low) != bytes_text(high) else ""
+        between = ends if decided and interval and bytes_shown(low) != bytes_shown(high) else ""
         name = "HBM with spills, simulated" if found.spills else f"HBM, simulated on {found.machine.name}"
         bars.append(Bar(name, found.hbm_bytes, shown, HBM, interval, between))
-    bars.append(Bar("compulsory: inputs and outputs once", found.compulsory_bytes, bytes_text(found.compulsory_bytes), FLOOR))
+    bars.append(Bar("compulsory: inputs and outputs once", found.compulsory_bytes, bytes_shown(found.compulsory_bytes), FLOOR))
     if found.lower_bound_bytes is not None and found.lower_bound_bytes != found.compulsory_bytes:
-        bars.append(Bar("lower bound on requested", found.lower_bound_bytes, bytes_text(found.lower_bound_bytes), "neutral"))
+        bars.append(Bar("lower bound on requested", found.lower_bound_bytes, bytes_shown(found.lower_bound_bytes), "neutral"))
     caption = "Requested bytes pass between the L2 and the SMs. What the L2 does not hold passes to HBM. "
     unknown = "the L2" if found.hbm_bytes is not None else "the data"
     caption += f"The whisker is the range over what is unknown of {unknown}. " if found.simulated else ""
@@ -77,7 +78,7 @@ def side_by_side(found: Findings) -> BarFigure:
 def _against(value: int | None, found: Findings) -> str:
     """Return bytes, and how many times the compulsory ones they are."""
     floor = found.compulsory_bytes
-    return bytes_text(value) + (f"  ({times_text(value / floor, padded=True)})" if value and floor else "")
+    return bytes_shown(value) + (f"  ({times_text(value / floor, padded=True)})" if value and floor else "")
 
 
 def roofline(found: Findings) -> Figure | None:
@@ -133,7 +134,7 @@ def _on_roof(bound: TimeBound, flops: int, label: str, moved: int | None, color:
         return ()
     rate = flops / bound.time_ns / 1e3 if bound.time_ns else None
     name = f"at {label} bytes"
-    hover = f"{name}: {significant(flops / moved)} FLOP per byte\nat least {time_text(bound.time_ns)}, bound by {bound.binds}"
+    hover = f"{name}: {significant(flops / moved)} FLOP per byte\nat least {time_shown(bound.time_ns)}, bound by {bound.binds}"
     return series_of(name, color, "simulate", [(flops / moved, rate, hover)], label)
 
 
@@ -147,7 +148,7 @@ def _timed(found: Findings) -> tuple[Series, ...]:
             rate = one.flops / one.time_ns / 1e3
             slow, fast = (one.timing.p75_ns, one.timing.p25_ns) if one.timing else (one.time_ns, one.time_ns)
             ends = (one.flops / slow / 1e3, one.flops / fast / 1e3)
-            rows.append((one.flops / moved, rate, ends, f"measured: {significant(rate)} TFLOP/s, {time_text(one.time_ns)}"))
+            rows.append((one.flops / moved, rate, ends, f"measured: {significant(rate)} TFLOP/s, {time_shown(one.time_ns)}"))
     return error_bars(f"measured on {found.machine.name}", "ink", "measure", rows)
 
 
@@ -165,7 +166,7 @@ def launches(found: Findings) -> BarFigure:
         own, together = origin == "triton", None if moved is None else moved * len(numbers)
         times = f", {len(numbers):,} launches" if len(numbers) > 1 else ""
         name = f"{numbers[0]}. {kernel}{times}" + ("" if own else " (torch)")
-        bars.append(Bar(name, together, bytes_text(together), REQUESTED if own else "neutral"))
+        bars.append(Bar(name, together, bytes_shown(together), REQUESTED if own else "neutral"))
     left = len(several) - len(bars)
     caption = "Requested bytes of each launch, the most first; the number is its place in launch order. "
     caption += "Equal launches are one bar. " if len(groups) < len(found.derived.launches) else ""

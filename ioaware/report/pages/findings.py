@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from time import process_time
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
@@ -17,7 +18,8 @@ from ioaware.cases import CASES
 from ioaware.derivation.annotated_source import AnnotatedSource
 from ioaware.derivation.derive import derive
 from ioaware.derivation.derived import Derived
-from ioaware.errors import NoKernelError, UsageError
+from ioaware.display.time_limit import within
+from ioaware.errors import IoawareError, NoKernelError, UsageError
 from ioaware.machine import Machine
 from ioaware.machine.time_bound import TimeBound, peak_dtype, time_bound
 from ioaware.measurement.time_bounds import with_flops
@@ -294,7 +296,8 @@ def find(
     for result in of_target:  # a measurement is compared with a derivation of the configuration that ran
         if _key(result.tuning) not in as_tuned:
             as_tuned[_key(result.tuning)] = derive(target, params, gpu=gpu, autotune=result.tuning, data=data)
-    measured = tuple(_compared(as_tuned[_key(result.tuning)], result) for result in of_target)
+    measured = [_compared(as_tuned[_key(result.tuning)], result) for result in of_target]
+    measured = _with_pieces(measured, derived, target, params, progress, gpu=gpu, autotune=autotune, data=data)
     values = {
         span.name: [int(one.measured.params[span.name] or 0) for one in measured if span.name in one.measured.params]
         for span in spans
@@ -323,7 +326,7 @@ def find(
     source = AnnotatedSource.of(derived)
     captured = capture(target, target.resolve(params), autotune=autotune, gpu=gpu, eager=eager)
     shared = shared_lines(captured, gpu)
-    return Findings(words, source, machine, simulated, why, bound_at({}), tuple(curves), measured, shared, bool(over))
+    return Findings(words, source, machine, simulated, why, bound_at({}), tuple(curves), tuple(measured), shared, bool(over))
 
 
 def _derived(target: Target, params: Mapping[str, ParamValue], **how: Any) -> tuple[Derived, bool]:
@@ -332,6 +335,44 @@ def _derived(target: Target, params: Mapping[str, ParamValue], **how: Any) -> tu
         return derive(target, params, **how), False
     except NoKernelError:
         return derive(target, params, eager=True, **how), True
+
+
+def _with_pieces(
+    measured: Sequence[Compared],
+    derived: Derived,
+    target: Target,
+    params: Mapping[str, ParamValue],
+    progress: Callable[[str], None],
+    *,
+    autotune: Mapping[str, ParamValue] | None,
+    **how: Any,
+) -> list[Compared]:
+    """Return measured points, each with the bytes derived for it.
+
+    Where the formulas do not hold, the target is derived anew. It ends when `DERIVED_SECONDS` of CPU time are used.
+    """
+    end = process_time() + DERIVED_SECONDS
+    found: list[Compared] = []
+    for one in measured:
+        left = end - process_time()
+        if one.derived_bytes is None and left > 0:
+            own = one.measured.params
+            at = {**params, **{name: own[name] for name in derived.symbols or {} if name in own}}
+            progress(f"deriving {target.name} at a measured point")
+            tuning = one.measured.tuning or autotune
+            piece = within(left, lambda at=at, tuning=tuning: _derived_at(target, at, autotune=tuning, **how))
+            found.append(_compared(piece, one.measured) if piece else one)
+        else:
+            found.append(one)
+    return found
+
+
+def _derived_at(target: Target, params: Mapping[str, ParamValue], **how: Any) -> Derived | None:
+    """Return the derivation at other parameters; None where it is refused."""
+    try:
+        return derive(target, params, **how)
+    except IoawareError:
+        return None
 
 
 def _key(tuning: Mapping[str, ParamValue]) -> tuple[tuple[str, ParamValue], ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from sympy import Expr
@@ -22,11 +21,13 @@ from ioaware.derivation.derived import Derived
 from ioaware.derivation.launch_formulas import Formulas, formulas_of
 from ioaware.display.text import clean
 from ioaware.display.time_limit import within
-from ioaware.display.units import bytes_text, significant
+from ioaware.display.units import count_text
 from ioaware.report.pages.over import value_at
+from ioaware.report.table_cells import bytes_shown
 from ioaware.result import Launch
 
-SECONDS = 3.0
+SECONDS, TYPESET_SECONDS = 3.0, 20.0
+"""CPU time for a leading term, and for a formula, which length limits already."""
 MAX_TEXT = 6000
 """Characters of a formula that are shown as text, where it is too long to typeset."""
 MAX_CONDITION = 400
@@ -142,7 +143,7 @@ def _rows(formulas: Formulas, values: Mapping[str, int], counted: Sequence[Launc
         value = value_at(count, values)
         if value is None or all(one.exact for one in counted):
             value = own.pop() if len(own) == 1 else value
-        unit = partial(significant, digits=5) if name == "FLOPs" else bytes_text
+        unit = count_text if name == "FLOPs" else bytes_shown
         shown = "depends on data" if value is None else unit(value)
         if value is not None and not count.expr.free_symbols and name != "FLOPs":
             shown = f"{value:,} B"
@@ -161,13 +162,13 @@ def formula_row(name: str, value: str, expr: Expr, at_most: bool = False) -> For
     """
     case = within(SECONDS, lambda: cases(expr)) or Cases(expr)
     written = within(SECONDS, lambda: show(case.whole)) or ""
-    formula = (within(SECONDS, lambda: typeset(case.whole)) or "") if written else ""
+    formula = (within(TYPESET_SECONDS, lambda: typeset(case.whole)) or "") if written else ""
     found: Any = within(SECONDS, lambda: leading(expr).term) if written else None
     term = ""
     if found is not None and found != case.whole and found.free_symbols and not is_longer_by_data(found, expr):
-        term = within(SECONDS, lambda: typeset(found)) or ""
+        term = within(TYPESET_SECONDS, lambda: typeset(found)) or ""
     where = "" if case.where is None else typeset_condition(case.where)
-    other = "" if case.otherwise is None else within(SECONDS, lambda: typeset(case.otherwise)) or ""  # pyright: ignore[reportArgumentType]
+    other = "" if case.otherwise is None else within(TYPESET_SECONDS, lambda: typeset(case.otherwise)) or ""  # pyright: ignore[reportArgumentType]
     if at_most:
         formula, term, other = ("≤\N{NO-BREAK SPACE}" + part if part else "" for part in (formula, term, other))
         written = "<= " + written if written else ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ioaware.display.units import bytes_text
+from ioaware.report.table_cells import bytes_shown
 from ioaware.result import Launch, Traffic
 from ioaware.simulation.simulation_result import LaunchSimulation, Range, Simulated
 
@@ -58,7 +58,7 @@ def least_hbm(read_range: Range, write_range: Range) -> Traffic:
 
 def range_text(low: int, high: int | None) -> str:
     """Return the ends of a range of bytes, without the second its first alone."""
-    return f"at least {bytes_text(low)}" if high is None else f"{bytes_text(low)} to {bytes_text(high)}"
+    return f"at least {bytes_shown(low)}" if high is None else f"{bytes_shown(low)} to {bytes_shown(high)}"
 
 
 def shown_notes(simulated: Simulated) -> tuple[str, ...]:

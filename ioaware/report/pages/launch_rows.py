@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from ioaware.display.units import bytes_text, count_text, percent_text, time_text
+from ioaware.display.units import count_text
 from ioaware.report.pages.findings import Findings
 from ioaware.report.pages.known_hbm import range_text
-from ioaware.report.table_cells import cell, columns
+from ioaware.report.table_cells import bytes_shown, cell, columns, share_text, time_shown
 from ioaware.result import Launch
 
 LAUNCH_COLUMNS = [
@@ -41,19 +41,19 @@ def launch_rows(found: Findings, *, ordered: bool) -> Iterator[list[dict[str, An
     for number, own, (hbm, ends), bound in rows:
         moved, least, hbm_bytes = own.requested, bound.time_ns, hbm.total_bytes if hbm else None
         triton = own.origin == "triton"
-        hbm_text = range_text(*ends) if ends and not hbm else bytes_text(hbm_bytes) if hbm or triton else ""
+        hbm_text = range_text(*ends) if ends and not hbm else bytes_shown(hbm_bytes) if hbm or triton else ""
         share = least / whole if least is not None and whole else None
         yield [
             cell(number, number),
             cell(own.kernel + ("" if triton else " (torch)")),
             cell("\u00a0×\u00a0".join(map(str, own.grid))),
-            *(cell(bytes_text(part), part) for part in ((moved.read_bytes, moved.write_bytes) if moved else (None, None))),
+            *(cell(bytes_shown(part), part) for part in ((moved.read_bytes, moved.write_bytes) if moved else (None, None))),
             cell(_atomics(own), moved and moved.atomic_bytes),
             cell(hbm_text, hbm_bytes),
             cell(count_text(own.flops) if own.flops else "", own.flops or None),
-            cell(f"{time_text(least)}, {bound.binds}" if least else "", least),
-            cell("" if share is None else percent_text(share, 3), share),
-            cell("" if own.shared_bytes is None else bytes_text(own.shared_bytes), own.shared_bytes),
+            cell(f"{time_shown(least)}, {bound.binds}" if least else "", least),
+            cell("" if share is None else share_text(share), share),
+            cell("" if own.shared_bytes is None else bytes_shown(own.shared_bytes), own.shared_bytes),
             cell("" if own.registers is None else own.registers, own.registers),
             cell("yes" if own.exact else "no" if triton else "assumed"),
         ]
@@ -62,4 +62,4 @@ def launch_rows(found: Findings, *, ordered: bool) -> Iterator[list[dict[str, An
 def _atomics(launch: Launch) -> str:
     """Return the operands' bytes; blank where there is no atomic."""
     moved = launch.requested.atomic_bytes if launch.requested else None
-    return bytes_text(moved) if moved or (moved is None and launch.origin == "triton") else ""
+    return bytes_shown(moved) if moved or (moved is None and launch.origin == "triton") else ""

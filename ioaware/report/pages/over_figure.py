@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ioaware.display.units import bytes_text, time_text, times_text
+from ioaware.display.units import times_text
 from ioaware.report.chart import Axis, Cell, Figure, Panel, Series, cell_of, drawable, error_bars, series_of
 from ioaware.report.pages.over import Curve, Moved, value_of
+from ioaware.report.table_cells import bytes_shown, time_shown
 from ioaware.result import Timing
 
 if TYPE_CHECKING:
@@ -29,11 +30,12 @@ def over_parameters(found: Findings) -> Figure | None:
     The series are requested bytes, sectors, leading term, compulsory bytes and measured points.
     """
     cells = [_over(found, one) for one in found.curves if one.points]
-    figure = Figure("over", "Bytes over the parameters", _over_caption(found), tuple(cells)) if cells else None
+    dots = any(series.mark == "measure" for cell in cells for panel in cell.panels for series in panel.series)
+    figure = Figure("over", "Bytes over the parameters", _over_caption(found, dots=dots), tuple(cells)) if cells else None
     return drawable(figure) if figure is not None else None
 
 
-def _over_caption(found: Findings) -> str:
+def _over_caption(found: Findings, *, dots: bool) -> str:
     parts = ["The formulas, evaluated at every point; no point is fitted. The other parameters stay as given."]
     if any(point.leading_bytes is not None for one in found.curves for point in one.points):
         parts.append("The leading term is the formula's limit where all symbols grow.")
@@ -46,7 +48,7 @@ def _over_caption(found: Findings) -> str:
     for one in found.curves:
         if one.simulated and one.not_simulated:
             parts.append(f"HBM is simulated up to {one.span.name} = {one.simulated[-1].value:,}: more takes too long.")
-    if found.measured:
+    if dots:
         parts.append("Dots are measured by hardware counters; error bars of times are quartiles.")
     return " ".join(parts)
 
@@ -60,7 +62,7 @@ def _over(found: Findings, one: Curve) -> Cell:
             (
                 float(point.value),
                 None if value is None else float(value),
-                f"{name} = {point.value:,}\n{label}: {bytes_text(value)}",
+                f"{name} = {point.value:,}\n{label}: {bytes_shown(value)}",
             )
             for point, value in zip(rows, values, strict=True)
         ]
@@ -99,7 +101,7 @@ def _simulated(found: Findings, one: Curve) -> tuple[Series, ...]:
     """
     name = one.span.name
     along = [
-        (float(at.value), float(at.hbm_bytes), f"{name} = {at.value:,}\nHBM, simulated: {bytes_text(at.hbm_bytes)}")
+        (float(at.value), float(at.hbm_bytes), f"{name} = {at.value:,}\nHBM, simulated: {bytes_shown(at.hbm_bytes)}")
         for at in one.simulated
     ]
     value, moved = value_of(found.derived, name), found.hbm_bytes
@@ -107,7 +109,7 @@ def _simulated(found: Findings, one: Curve) -> tuple[Series, ...]:
     if value and moved is not None and found.simulated is not None:
         low, most = found.hbm_range
         high = moved if most is None else most
-        said = f"{name} = {value:,}\nHBM, simulated: {bytes_text(moved)}\nfrom {bytes_text(low)} to {bytes_text(high)}"
+        said = f"{name} = {value:,}\nHBM, simulated: {bytes_shown(moved)}\nfrom {bytes_shown(low)} to {bytes_shown(high)}"
         here = error_bars(
             "HBM, simulated", HBM, "simulate", [(float(value), float(moved), (float(low or 1), float(high)), said)]
         )
@@ -132,7 +134,7 @@ def _times(found: Findings, one: Curve) -> Iterator[Series]:
         (
             float(point.value),
             bound.time_ns,
-            f"{name} = {point.value:,}\nat least {time_text(bound.time_ns)}, bound by {bound.binds}",
+            f"{name} = {point.value:,}\nat least {time_shown(bound.time_ns)}, bound by {bound.binds}",
         )
         for point, bound in bounds
     ]
@@ -146,8 +148,8 @@ def _times(found: Findings, one: Curve) -> Iterator[Series]:
 
 
 def _spoken(timing: Timing) -> str:
-    ends = f"{time_text(timing.p25_ns, 4)} to {time_text(timing.p75_ns, 4)}"
-    return f"time: {time_text(timing.median_ns, 4)}, quartiles {ends}, {timing.count} repetitions"
+    ends = f"{time_shown(timing.p25_ns, 4)} to {time_shown(timing.p75_ns, 4)}"
+    return f"time: {time_shown(timing.median_ns, 4)}, quartiles {ends}, {timing.count} repetitions"
 
 
 def _along(found: Findings, name: str) -> list[Compared]:
@@ -162,7 +164,7 @@ def _measured(found: Findings, name: str) -> tuple[Series, ...]:
     requested = [(_number(one.params.get(name)), one.requested and one.requested.total_bytes) for one in along]
     hbm = [(_number(one.params.get(name)), one.hbm and one.hbm.total_bytes) for one in along]
     told = [
-        [(x, y, f"{name} = {x:,.0f}\n{label}: {bytes_text(y)}" if x else "") for x, y in rows]
+        [(x, y, f"{name} = {x:,.0f}\n{label}: {bytes_shown(y)}" if x else "") for x, y in rows]
         for label, rows in (("requested, measured", requested), ("HBM, measured", hbm))
     ]
     return (

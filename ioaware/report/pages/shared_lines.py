@@ -13,8 +13,8 @@ from ioaware.capture.capture import Capture
 from ioaware.compilation.launches import CapturedLaunch
 from ioaware.compilation.shared_traffic import shared_traffic
 from ioaware.display.time_limit import within
-from ioaware.display.units import bytes_text
 from ioaware.errors import IoawareError
+from ioaware.report.table_cells import bytes_shown
 
 Place = tuple[str, int]
 """File name and line."""
@@ -30,7 +30,8 @@ class SharedBytes:
 
     def __str__(self) -> str:
         ways = (("in", self.into), ("out", self.out))
-        return ", ".join(f"{name} {bytes_text(value)}" for name, value in ways if value)
+        parts = (f"{name} {bytes_shown(value)}" for name, value in ways if value)
+        return ", ".join(part.replace(" ", "\u00a0") for part in parts)
 
 
 Lines = Mapping[Place, SharedBytes]

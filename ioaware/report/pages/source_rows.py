@@ -17,15 +17,20 @@ from ioaware.derivation.line_costs import LineCost, line_cost
 from ioaware.derivation.line_report import Explanation, Section
 from ioaware.display.text import clean
 from ioaware.display.time_limit import within
-from ioaware.display.units import bytes_text, percent_text, times_text
+from ioaware.display.units import times_text
 from ioaware.report.pages.shared_lines import NOT_COUNTED, Lines, SharedLines
+from ioaware.report.table_cells import bytes_shown, share_text
 
 MAX_LINES = 1500
 MAX_OPEN = 90
 """Characters of a line's formula up to which it is not folded."""
 MAX_TEXT = 400
 """Characters of a formula that are shown as text, where it is too long to typeset."""
-SECONDS = 1.0
+SECONDS, TYPESET_SECONDS = 1.0, 20.0
+"""CPU time for a line's leading term, and for its formula.
+
+A formula of up to the longest length that is typeset takes some 2 s: no slow machine shows it as text.
+"""
 LONGEST_NAME = 28
 """Characters of a file's name that stand beside a hot line in full."""
 
@@ -97,7 +102,7 @@ def source_sections(source: AnnotatedSource, shared: SharedLines = NOT_COUNTED, 
             if lines:
                 costs = [line_cost(line, kernel, source.result.values) for line in lines]
                 rows = tuple(_row(cost, section, lines_of, with_text=with_text) for cost in costs)
-                yield SourceSection(_title(kernel, section), clean(name), rows)
+                yield SourceSection(_title(kernel, section), _short(clean(name)), rows)
 
 
 def _title(kernel: Explanation, section: Section) -> str:
@@ -117,11 +122,11 @@ def _formula(count: Count) -> tuple[str, str]:
     Of a long one, return its leading term, and the formula.
     """
     bound, text = "≤ " if count.at_most else "", show(count.expr)
-    whole = within(SECONDS, lambda: typeset(count.expr)) or f"<code>{escape(clean(text, MAX_TEXT))}</code>"
+    whole = within(TYPESET_SECONDS, lambda: typeset(count.expr)) or f"<code>{escape(clean(text, MAX_TEXT))}</code>"
     found: Any = within(SECONDS, lambda: leading(count.expr).term) if len(text) > MAX_OPEN else None
     if found is None or found == count.expr or is_longer_by_data(found, count.expr):
         return bound + whole, ""
-    first = within(SECONDS, lambda: typeset(found))
+    first = within(TYPESET_SECONDS, lambda: typeset(found))
     return (bound + first, whole) if first else (bound + whole, "")
 
 
@@ -136,9 +141,9 @@ def _row(cost: LineCost, section: Section, lines: Lines, *, with_text: bool) -> 
         line.number,
         text,
         cost.heat,
-        "data" if cost.share is None else percent_text(cost.share, 3),
-        ("≤ " if line.bytes.at_most else "") + bytes_text(cost.bytes),
-        bytes_text(cost.sector_bytes),
+        "data" if cost.share is None else share_text(cost.share),
+        ("≤ " if line.bytes.at_most else "") + bytes_shown(cost.bytes),
+        bytes_shown(cost.sector_bytes),
         "" if over is None else times_text(over),
         over is not None and over > 1.05,
         "data" if cost.runs is None else f"{cost.runs:,}",

@@ -113,7 +113,7 @@ def _tags(
         if tag:
             wide, at, height = CHARACTER * len(tag), LEFT + across(x), top + up(y)
             if series.mark in LIMITS:
-                places = [_Place(max(at, LEFT + wide), height - 5, "end")]
+                places = [_Place(max(at - 6, LEFT + wide), height - 6, "end")]
             else:
                 middle = min(max(at, LEFT + wide / 2), LEFT + inner)
                 sides: tuple[tuple[float, Anchor], ...] = ((middle, "middle"), (at + 7, "start"), (at - 7, "end"))

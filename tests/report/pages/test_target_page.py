@@ -28,11 +28,12 @@ from ioaware.display.units import time_text
 from ioaware.machine import PRESETS
 from ioaware.machine.time_bound import fastest_hbm
 from ioaware.report.inline_text import digest
-from ioaware.report.pages.document import PAGE, render, write_document
+from ioaware.report.pages.document import PAGE, Document, render, write_document
 from ioaware.report.pages.figure_set import figures_of, launches, side_by_side
 from ioaware.report.pages.findings import Compared, Findings
 from ioaware.report.pages.formula_rows import FormulaTable, formula_row, formula_tables
-from ioaware.report.pages.over import Span, curve
+from ioaware.report.pages.over import Curve, Span, curve
+from ioaware.report.pages.over_figure import over_parameters
 from ioaware.report.pages.shared_lines import SharedBytes, SharedLines
 from ioaware.report.pages.target_page import target_page
 from ioaware.result import Launch, Result, Traffic
@@ -41,6 +42,11 @@ from tests.support.hostile_texts import PAYLOADS, RAW_NEVER, Structure
 from tests.support.page_data import page_data
 
 ZERO = Count(Integer(0))
+
+
+def page_text(page: Document) -> str:
+    """Return the page with spaces where no line may end as plain ones."""
+    return render(page).replace("\u00a0", " ")
 
 
 def kernel_of(text: str) -> KernelTraffic:
@@ -80,13 +86,13 @@ def findings(texts: Sequence[str], **changes: Any) -> Findings:
 
 @pytest.fixture(scope="module")
 def hostile() -> str:
-    pages = [render(target_page(findings(PAYLOADS[at:] + PAYLOADS[:at]))) for at in (0, 1, 13, 40)]
+    pages = [page_text(target_page(findings(PAYLOADS[at:] + PAYLOADS[:at]))) for at in (0, 1, 13, 40)]
     return b"\n".join(page.encode() for page in pages).decode()  # as it is written: a lone surrogate would be an error
 
 
 def test_the_structure_is_that_of_harmless_text(hostile: str) -> None:
     harmless = [f"harmless {number}" for number in range(len(PAYLOADS))]
-    plain = render(target_page(findings(harmless)))
+    plain = page_text(target_page(findings(harmless)))
     assert {tag for tag, _ in Structure(hostile).tags} == {tag for tag, _ in Structure(plain).tags}
     assert {names for _, names in Structure(hostile).tags} == {names for _, names in Structure(plain).tags}
 
@@ -100,7 +106,7 @@ def test_no_link_leaves_the_page(hostile: str) -> None:
 
 
 def test_the_policy_admits_this_style_and_this_script_alone() -> None:
-    page = render(target_page(findings(["n", "m"])))
+    page = page_text(target_page(findings(["n", "m"])))
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
     css, script = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)[0], page.split("<script>")[1].split("</script>")[0]
     allowed = dict(part.split(" ", 1) for part in policy.replace("&#39;", "'").split("; "))
@@ -112,7 +118,7 @@ def test_the_policy_admits_this_style_and_this_script_alone() -> None:
 
 
 def test_the_data_of_every_figure_are_in_the_page() -> None:
-    page = render(target_page(findings(["n", "m"])))
+    page = page_text(target_page(findings(["n", "m"])))
     data = page_data(page)
     assert set(data) == {"bytes", "over", "roofline", "launches"} == set(re.findall(r'data-figure="(\w+)"', page))
     assert ["requested by the kernels", 512, "512 B (4.00×)"] in [
@@ -121,26 +127,26 @@ def test_the_data_of_every_figure_are_in_the_page() -> None:
     points = {(row[2], row[3]): row[4] for row in data["over"]["rows"]}
     assert points["requested", 64.0] == 2 * 4 * 64
     assert {figure["command"] for figure in data.values()} == {"ioaware report m"}
-    given = page_data(render(target_page(findings(["n", "m"], ranges_given=True))))
+    given = page_data(page_text(target_page(findings(["n", "m"], ranges_given=True))))
     assert given["over"]["command"] == "ioaware report m --over n=1..64"
 
 
 def test_without_source_no_text_of_a_line_is_shown() -> None:
     texts = ["name_of_it", "secret_text_of_a_line", "third"]
-    shown = render(target_page(findings(texts)))
+    shown = page_text(target_page(findings(texts)))
     held = findings(texts)
     lines = (Line(3, "a_private_line", (Access("read", "x", "x", ZERO, 4, ZERO, ZERO, ("k.py:3",)),)),)
     source = AnnotatedSource(held.derived, (Explanation("k", (Section("k", "k.py", lines),), ZERO),))
     private = findings(texts, source=source)
     assert "secret_text_of_a_line" in shown
-    assert "a_private_line" in render(target_page(private))
-    assert "a_private_line" not in render(target_page(private, with_text=False))
+    assert "a_private_line" in page_text(target_page(private))
+    assert "a_private_line" not in page_text(target_page(private, with_text=False))
 
 
 def test_bytes_that_depend_on_data_are_not_zero() -> None:
     open_ = findings(["n", "m"])
     derived = Derived("derive", "k.py:f", {}, Traffic(), exact=False, formulas=open_.derived.formulas, symbols={})
-    page = render(target_page(findings(["n", "m"], source=AnnotatedSource(derived, ()), curves=(), measured=())))
+    page = page_text(target_page(findings(["n", "m"], source=AnnotatedSource(derived, ()), curves=(), measured=())))
     assert "depends on data" in page
     assert "Requested bytes: not exact" in page
     assert 'id="over"' not in page
@@ -159,14 +165,14 @@ def test_a_formula_that_depends_on_data_has_the_bytes_of_the_targets_own() -> No
         assert [row.value for row in table.rows] == [f"{sign}1.234 kB"] * 2
         found = findings(["n"], source=AnnotatedSource(derived, ()), curves=(), measured=())
         assert found.at_most is not exact
-        assert ("The kernels request at most 2.468 kB" in render(target_page(found))) is not exact
+        assert ("The kernels request at most 2.468 kB" in page_text(target_page(found))) is not exact
 
 
 def test_bytes_that_are_all_unknown_are_no_figure() -> None:
     held = findings(["n", "m"]).source.result
     derived = Derived("derive", "k.py:f", {}, Traffic(), exact=False, formulas=held.formulas, symbols={})
     unknown = findings(["n", "m"], source=AnnotatedSource(derived, ()), curves=(), measured=(), lower_bound_bytes=None)
-    page = render(target_page(unknown))
+    page = page_text(target_page(unknown))
     assert 'href="#bytes"' not in page
     assert "bytes" not in page_data(page)
     assert "None" not in page
@@ -194,7 +200,7 @@ def test_a_condition_in_brackets_is_explained() -> None:
         derived = replace(
             found.derived, formulas=replace(found.derived.formulas or Formulas(*6 * [ZERO]), read_bytes=Count(expr))
         )
-        page = render(target_page(replace(found, source=replace(found.source, result=derived))))
+        page = page_text(target_page(replace(found, source=replace(found.source, result=derived))))
         assert (said in page) is explained
 
 
@@ -211,7 +217,7 @@ def test_a_line_has_its_bytes_of_shared_memory() -> None:
     shared = SharedLines(
         {"n": {("k.py", 3): SharedBytes(10, 20)}}, why_not=("shared memory of m is not counted: its launches differ",)
     )
-    page, without = render(target_page(findings(texts, shared=shared))), render(target_page(findings(texts)))
+    page, without = page_text(target_page(findings(texts, shared=shared))), page_text(target_page(findings(texts)))
     assert "in 10 B, out 20 B" in page
     assert "its launches differ" in page
     assert ">shared memory</th>" not in without.partition("<h2>Source")[2]
@@ -243,7 +249,7 @@ def test_a_launch_that_the_l2_binds_says_so() -> None:
     assert l2 is not None
     assert (given.simulated_bound.binds, given.launch_bounds[0].binds) == ("L2", "L2")
     assert given.simulated_bound.time_ns == pytest.approx(1e21 / l2)
-    page = render(target_page(given))
+    page = page_text(target_page(given))
     assert "bound by L2" in page
     assert "L2 bytes ÷ rate" in page, "sectors, not the requested bytes"
 
@@ -261,7 +267,7 @@ def test_bytes_that_data_decide_bound_the_time_by_their_low_end() -> None:
     assert given.hbm_bytes is None
     least = low / (fastest_hbm(given.machine) or 0) * 1e9
     assert [one.hbm_ns for one in (given.simulated_bound, *given.launch_bounds)] == [pytest.approx(least)] * 2
-    page = render(target_page(given))
+    page = page_text(target_page(given))
     assert f"take at least {time_text(least)}, bound by HBM" in page
     assert "requested bytes, least HBM bytes simulated on" in page
     without = replace(simulated, read_range=(0, high), launches=(), simulations=())
@@ -280,9 +286,9 @@ def test_a_products_least_time_is_that_of_its_arithmetic() -> None:
         pytest.approx(1e21 / fastest),
         pytest.approx(2e18 / (fastest_hbm(given.machine) or 0)),
     ]
-    page = render(target_page(given))
-    assert "arithmetic in 1, HBM in 1" in page
-    assert "2 operators of torch move at least 2 GB" in page
+    page = page_text(target_page(given))
+    assert "arithmetic in 1 launch, HBM in 1 launch" in page
+    assert "2 operators of torch move at least 2.000 GB" in page
 
 
 def test_a_model_of_torch_operators_alone_has_a_page(tmp_path: Path) -> None:
@@ -297,7 +303,7 @@ def test_a_model_of_torch_operators_alone_has_a_page(tmp_path: Path) -> None:
     )
     with click.Context(click.Command("report"), obj=Settings(quiet=True)):
         found = findings_of(f"{path}:layer", {}, config={})
-    page = render(target_page(found))
+    page = page_text(target_page(found))
     assert found.launch_bounds[0].arithmetic_ns == pytest.approx(2 * 64 * 32 * 32 / 989e3, rel=1e-6)
     assert "No Triton kernel runs. 1 operator of torch moves at least" in page
     two = replace(found.derived, launches=found.derived.launches * 2)
@@ -308,7 +314,7 @@ def test_a_model_of_torch_operators_alone_has_a_page(tmp_path: Path) -> None:
 
 
 def test_hot_lines_stand_without_their_indentation() -> None:
-    page = render(target_page(findings(["a", "b", "c", "        deep(a)", "d"]), with_text=True))
+    page = page_text(target_page(findings(["a", "b", "c", "        deep(a)", "d"]), with_text=True))
     hot, source = (page.split(f'id="{name}"')[1].split("</section>")[0] for name in ("hot", "source"))
     assert ("<code>deep(a)</code>" in hot, "<code>        deep(a)</code>" in source) == (True, True)
 
@@ -319,7 +325,7 @@ def test_the_notes_are_those_of_the_drawn_range() -> None:
         "simulate", "k", {}, requested=Traffic(64, 0, read_sector_bytes=64, write_sector_bytes=0), hbm=Traffic(64, 0),
         notes=(wide,), read_range=(0, 9999), write_range=(0, 0),
     )  # fmt: skip
-    page = render(target_page(findings(["k", "b"], simulated=seen)))
+    page = page_text(target_page(findings(["k", "b"], simulated=seen)))
     assert "HBM bytes are uncertain: 0 to 64;" in page
     assert wide not in page
 
@@ -328,7 +334,7 @@ def test_notes_that_differ_in_an_index_are_one() -> None:
     found = findings(["k", "b"])
     alike = tuple(f"k: p[16*i + {at}] decides the lanes" for at in range(3))
     derived = replace(found.derived, notes=(*alike, "k: 16 lanes", "k: 17 lanes"))
-    notes = re.findall("<li>(.*?)</li>", render(target_page(replace(found, source=replace(found.source, result=derived)))))
+    notes = re.findall("<li>(.*?)</li>", page_text(target_page(replace(found, source=replace(found.source, result=derived)))))
     assert notes[:3] == [f"{alike[0]} (2 more notes differ from this in the index alone)", "k: 16 lanes", "k: 17 lanes"]
 
 
@@ -345,9 +351,60 @@ def test_bytes_of_spilled_registers_are_named() -> None:
         "simulate", "k", {}, requested=Traffic(512, 0), hbm=Traffic(9000, 0), launches=(Launch("k", (1,)),), simulations=(how,),
         read_range=(9000, 9000), write_range=(0, 0),
     )  # fmt: skip
-    page = render(target_page(findings(["k", "b"], simulated=seen, curves=())))
-    assert "9 kB pass HBM on H200, by simulation, spilled registers included" in page
+    page = page_text(target_page(findings(["k", "b"], simulated=seen, curves=())))
+    assert "9.000 kB pass HBM on H200, by simulation, spilled registers included" in page
     assert "registers that spill, which requested bytes leave out" in page
     assert "HBM with spills, simulated" in page
     plain = replace(seen, simulations=(replace(how, spills=None),))
-    assert "spill" not in render(target_page(findings(["k", "b"], simulated=plain, curves=())))
+    assert "spill" not in page_text(target_page(findings(["k", "b"], simulated=plain, curves=())))
+
+
+def test_values_left_out_for_one_reason_are_one_note() -> None:
+    curves = tuple(Curve(Span(name, 1, 64), (), (1, 2), "/folder/k.py:5 wraps around") for name in ("n", "m"))
+    page = page_text(target_page(findings(["k", "b"], curves=curves)))
+    assert "values left out, 2 of n, 2 of m: k.py:5 wraps around" in page
+
+
+def test_the_table_of_measured_points_is_in_order_and_explained() -> None:
+    found = findings(["k", "b"], curves=())
+
+    def point(number: int, **changes: Any) -> Compared:
+        fields: dict[str, Any] = {"requested": Traffic(90, 0), "hbm": Traffic(50, 0), "compulsory": Traffic(60, 0)}
+        return Compared(Result("measure", "k", {"k": number}, **{**fields, **changes}), 100)
+
+    measured = (point(512), point(64, status="throttled"), point(1024))
+    page = page_text(target_page(replace(found, measured=measured)))
+    assert page.index(">k=512<") < page.index(">k=1024<")
+    for words in ("the GPU lowered its clocks", "L1s served reads", "HBM below compulsory"):
+        assert words in page
+    plain = page_text(target_page(replace(found, measured=(point(64, requested=Traffic(100, 0), hbm=None),))))
+    assert "lowered its clocks" not in plain
+    assert "HBM below compulsory" not in plain
+    assert "L1s served" not in plain
+
+
+def test_a_caption_speaks_of_dots_where_some_are_drawn() -> None:
+    """Measured points of other sizes are in the table alone."""
+    found = findings(["k", "b"])
+    along = Compared(Result("measure", "k", {"k": 32, "b": 8}, Traffic(100, 0)), 100)
+    other = Compared(Result("measure", "k", {"k": 32, "b": 16}, Traffic(100, 0)), 100)
+    captions = [over_parameters(replace(found, measured=(one,))) for one in (along, other)]
+    assert [("Dots are measured" in figure.caption) for figure in captions if figure] == [True, False]
+
+
+def test_launches_one_after_the_other_take_no_less_than_together() -> None:
+    """Where data decide, a launch alone counts the low end of its HBM bytes."""
+    found = findings(["a", "b"], curves=())
+    one = found.derived.launches[0]
+    how = LaunchSimulation(1, 1, "warps", 1, (), (10**9, 10**9), (0, 0), 0)
+    vague = replace(how, read_range=(10**6, 10**8), data_dependent=("x",))
+    launches = (replace(one, hbm=Traffic(10**9, 0)), replace(one, hbm=Traffic(5 * 10**7, 0)))
+    simulated = Simulated(
+        "simulate", "a", {}, hbm=Traffic(105 * 10**7, 0), launches=launches, simulations=(how, vague),
+        read_range=(1001 * 10**6, 11 * 10**8), write_range=(0, 0),
+    )  # fmt: skip
+    given = replace(found, simulated=simulated)
+    assert (given.launch_by_launch_ns or 0) < (given.simulated_bound.time_ns or 0)
+    page = target_page(given)
+    *_, (*_, together) = page.values["floors"]
+    assert together["value"] == pytest.approx(given.simulated_bound.time_ns, rel=1e-5)

@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from ioaware.display.text import clean
-from ioaware.display.units import bytes_text
 from ioaware.report.chart import Axis, Figure, Mark, Panel, Series, cell_of, drawable, series_of
 from ioaware.report.figures.labels import BELOW_COMPULSORY, WORDS
 from ioaware.report.pages.figure_set import Shown
 from ioaware.report.pages.over_figure import BYTES, FLOOR, HBM, REQUESTED
 from ioaware.report.svg.bars import Bar, BarFigure
+from ioaware.report.table_cells import bytes_shown
 from ioaware.result import Params, Result
 
 MARKS: tuple[Mark, ...] = ("predict", "derive", "trace", "simulate", "measure")
@@ -98,7 +98,7 @@ def _series(source: Mark, varied: str, points: Sequence[Result], *, upon: bool) 
         if place == "compulsory" and source not in FORMULAS:
             continue
         rows = [
-            (x, float(moved), f"{varied} = {x:,.0f}\n{place}, {WORDS[source]}: {bytes_text(moved)}")
+            (x, float(moved), f"{varied} = {x:,.0f}\n{place}, {WORDS[source]}: {bytes_shown(moved)}")
             for result in own
             if (moved := _bytes(result, field)) is not None
             for x in [_number(result.params.get(varied))]
@@ -140,4 +140,4 @@ def _bars(target: str, points: Sequence[Result]) -> Iterator[Bar]:
         known = next(((one, moved) for one in at if (moved := _bytes(one, field)) is not None), None)
         if known:
             result, moved = known
-            yield Bar(clean(f"{target}: {place}, {WORDS.get(result.source, result.source)}"), moved, bytes_text(moved), color)
+            yield Bar(clean(f"{target}: {place}, {WORDS.get(result.source, result.source)}"), moved, bytes_shown(moved), color)

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ioaware.display.text import clean, params_text
-from ioaware.display.units import bytes_text, percent_text
+from ioaware.display.units import percent_text
 from ioaware.measurement.time_bounds import with_known_flops
 from ioaware.report.figures.labels import WORDS
 from ioaware.report.pages.document import Document
 from ioaware.report.pages.stores.store_figures import FORMULAS, Settings, figures_of
-from ioaware.report.table_cells import TIME_COLUMNS, Cells, cell, columns, common_params, telling, time_cells
+from ioaware.report.table_cells import TIME_COLUMNS, Cells, bytes_shown, cell, columns, common_params, telling, time_cells
 from ioaware.result import Params, Result
 
 MAX_ROWS = 1500
@@ -23,6 +23,12 @@ COLUMNS = [
     *columns("formula", "requested", "deviation", "HBM", "compulsory", *TIME_COLUMNS, words=("target", "source", "parameters")),
     *columns(words=("status",)),
 ]
+STANDINGS: Mapping[str, str] = {
+    "throttled": "throttled: the GPU lowered its clocks there, which changes the time and not the bytes",
+    "unstable": "unstable: other processes used the GPU, or the rounds differ",
+    "impossible": "impossible: the numbers contradict each other",
+}
+"""What the flags of points mean."""
 Key = tuple[str, Settings]
 
 
@@ -46,10 +52,10 @@ def store_page(title: str, results: Sequence[Result], command: str, missing: Seq
     sources = Counter(result.source for result in results)
     bad = Counter(result.status for result in results if result.status != "ok")
     counted = ", ".join(f"{count:,} {WORDS.get(source, source)}" for source, count in sources.items())
-    flagged = ", ".join(f"{count:,} {status}" for status, count in bad.items())
+    flagged = "".join(f" {count:,} {STANDINGS.get(status, status)}." for status, count in bad.items())
     headline = f"{_many(len(results), 'point')} of {_many(len(by_target), 'target')}: {counted or 'none'}."
     values: dict[str, Any] = {
-        "headline": headline + (f" Not ok: {flagged}." if flagged else ""),
+        "headline": headline + flagged,
         "missing": [clean(text, 1000) for text in missing],
         "figure_names": [shown.figure.name for shown in figures],
         "columns": told,
@@ -142,7 +148,7 @@ def _row(result: Result, name: str, expected: Mapping[Key, Result], common: Para
 
 
 def _bytes_cell(value: int | None) -> dict[str, Any]:
-    return cell("" if value is None else bytes_text(value), value)
+    return cell("" if value is None else bytes_shown(value), value)
 
 
 def _many(number: int, name: str) -> str:

@@ -98,7 +98,7 @@ def test_hostile_texts_are_escaped() -> None:
 
     hostile, harmless = page(PAYLOADS), page(tuple(f"harmless {number}" for number in range(50)))
     assert [payload for payload in RAW_NEVER if payload in hostile] == []
-    assert {tag for tag, _ in Structure(hostile).tags} == {tag for tag, _ in Structure(harmless).tags}
+    assert {tag for tag, _ in Structure(hostile).tags} - {"wbr"} == {tag for tag, _ in Structure(harmless).tags}
 
 
 def test_no_results() -> None:
