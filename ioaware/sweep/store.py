@@ -139,10 +139,10 @@ class Store:
     def _result(self, row: Sequence[str]) -> Result:
         """Return the record of a row, which must be of the row's point."""
         key, _, source, status, record, _ = row
-        result = decode(record, where=f"{self.path}: {key}")
-        if (result.source, result.status) != (source, status) or [result.source, result.target] != json.loads(key)[:2]:
+        result, (*names, _, params) = decode(record, where=f"{self.path}: {key}"), json.loads(key)[:4]
+        if (result.source, result.status) != (source, status) or [result.source, result.target] != names:
             raise self._changed(key)
-        if not _of_point(result, json.loads(key)[3]):
+        if not _of_point(result, params):
             raise self._changed(key)
         return result
 
