@@ -1,4 +1,4 @@
-"""JSON and TOML are read strictly, and their errors are the project's own sentences."""
+"""JSON and TOML are read strictly; errors are the project's own sentences."""
 
 from __future__ import annotations
 

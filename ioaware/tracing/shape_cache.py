@@ -96,7 +96,10 @@ def _cache_tensors(patches: Patches, shapes: _Sizes) -> None:
 
 
 def _skip_conversions(semantic: Any, patches: Patches) -> None:
-    """Return operands that need no broadcast or cast at once, as Triton does after its checks."""
+    """Return operands that need no broadcast or cast at once.
+
+    Triton returns them too, after looking at each size.
+    """
     promoted: dict[tuple[Any, ...], Any] = {}
 
     def broadcast(lhs: Any, rhs: Any) -> tuple[Any, Any]:

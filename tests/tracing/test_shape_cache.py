@@ -67,7 +67,7 @@ def filled(kind: Any, shape: tuple[int, ...]) -> Any:
 
 
 def conversions() -> list[object]:
-    """Return what Triton's interpreter makes of operands of all kinds and some shapes, twice."""
+    """Return what Triton's interpreter makes of operands, twice."""
     semantic = interpreter.interpreter_semantic
     found: list[object] = []
     for left, right in [*product(KINDS, KINDS)] * 2:

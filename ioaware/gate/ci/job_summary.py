@@ -24,9 +24,9 @@ LAST_LINE = 200
 CELL = 400
 VARIABLE = "GITHUB_STEP_SUMMARY"
 MARKUP = re.compile(r"[\x00-\x1f!-$&'*/:<>-@\[-`{-\x7f]|(?<![0-9])\.|\.(?![0-9])")
-"""What is no letter, digit or harmless sign: all of ASCII but these, since a set of what it leaves out compiles slowly.
+"""What is no letter, digit or harmless sign, of ASCII.
 
-A full stop beside a digit on both sides is part of a number.
+Why: a set of what it leaves out compiles slowly. A full stop beside a digit on both sides is part of a number.
 """
 NUMBERS = ("bytes", "vs compulsory")
 """Columns aligned to the right."""
