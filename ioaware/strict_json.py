@@ -44,7 +44,8 @@ def loads(text: str | bytes) -> Any:
 def loads_record(text: str | bytes) -> Any:
     """Parse one JSON object as `loads` does, and faster.
 
-    It is faster where msgspec writes the same text. Then no key stands twice and every number is finite. An integer begins after a comma, a colon, a bracket or a minus.
+    It is faster where msgspec writes the same text. Then no key stands twice and every number is finite. An integer begins
+    after a comma, a colon, a bracket or a minus.
     """
     text = text.decode("utf-8") if isinstance(text, bytes) else text
     try:
