@@ -32,7 +32,7 @@ interpreter: Any = _interpreter
 core: Any = tl.core
 Bits = NDArray[np.uint16]
 Handle = Any  # triton's TensorHandle: numpy data and a Triton dtype
-BFLOAT16: str = tl.bfloat16.name
+BFLOAT16: str = core.bfloat16.name
 
 
 def install_fixes(patches: Patches) -> None:
