@@ -28,7 +28,7 @@ def decode(line: str | bytes, where: str = "record") -> Result:
     Raises `DataError` for anything that `encode` would not write.
     """
     try:
-        document = strict_json.loads(line)
+        document = strict_json.loads_record(line)
         if not isinstance(document, dict):
             raise ValueError("not a JSON object")
         data = cast("dict[str, Any]", document)

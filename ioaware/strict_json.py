@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +23,9 @@ LARGEST_INTEGER = 10**30
 Limits the digits that are parsed.
 """
 _LONGEST = len(str(LARGEST_INTEGER)) + 1
+_LEAVES = (str, int, float, type(None))
+_INFINITY = math.inf
+_LONG_INTEGER = re.compile(rf"[,:\[-][0-9]{{{len(str(LARGEST_INTEGER))}}}")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -33,10 +35,31 @@ def loads(text: str | bytes) -> Any:
     Raises `ValueError` (or `RecursionError`) for anything that is not strict.
     """
     text = text.decode("utf-8") if isinstance(text, bytes) else text
-    document = json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)
+    document = _DECODER.decode(text)
     if _SURROGATE.search(text):
         _check_characters(document)
     return document
+
+
+def loads_record(text: str | bytes) -> Any:
+    """Parse one JSON object as `loads` does, and faster.
+
+    It is faster where msgspec writes the same text. Then no key stands twice and every number is finite. An integer begins
+    after a comma, a colon, a bracket or a minus.
+    """
+    text = text.decode("utf-8") if isinstance(text, bytes) else text
+    try:
+        from msgspec import MsgspecError
+        from msgspec import json as fast
+    except ModuleNotFoundError:
+        return loads(text)
+    try:
+        document = fast.decode(text)
+        if isinstance(document, dict) and fast.encode(document) == text.encode() and not _LONG_INTEGER.search(text):
+            return cast("Any", document)
+    except (MsgspecError, ValueError, RecursionError):
+        pass  # `loads` says what is wrong
+    return loads(text)
 
 
 def load_toml(text: str) -> dict[str, Any]:
@@ -44,6 +67,8 @@ def load_toml(text: str) -> dict[str, Any]:
 
     Raises `ValueError` for anything else. It raises `RecursionError` for tables nested too deeply.
     """
+    import tomllib  # most readers read JSON alone
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -94,7 +119,8 @@ def unknown_fields(data: Any, known: Any, path: str = "") -> Iterator[str]:
     if isinstance(data, Mapping) and isinstance(known, Mapping):
         for key, value in cast("Mapping[str, Any]", data).items():
             if key in known:
-                yield from unknown_fields(value, known[key], f"{path}{key}.")
+                if not isinstance(value, _LEAVES):
+                    yield from unknown_fields(value, known[key], f"{path}{key}.")
             elif value is not None and value != []:
                 yield path + key
     elif isinstance(data, list) and isinstance(known, (list, tuple)) and data != list(cast("Sequence[Any]", known)):
@@ -154,13 +180,16 @@ def _integer(digits: str) -> int:
 
 def _float(digits: str) -> float:
     number = float(digits)
-    if not math.isfinite(number):
+    if not -_INFINITY < number < _INFINITY:  # no call: a record has hundreds of numbers
         raise ValueError(f"the number {_short(digits)} is out of range")
     return number
 
 
 def _constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant)
 
 
 def _short(digits: str) -> str:

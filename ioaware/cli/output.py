@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,17 +16,11 @@ import click
 
 from ioaware._atomic_file import atomic_write
 from ioaware.cli.options import settings
+from ioaware.cli.plain_parts import WIDE, Facts, Line, is_pipe
 from ioaware.cli.terminal_text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-
-WIDE = 1000
-"""Columns of a pipe or a file.
-
-Each table has its natural width and is never wrapped.
-"""
-
 
 Text = Callable[[], "Iterable[RenderableType]"]
 
@@ -37,10 +32,10 @@ def emit(data: Callable[[], Any], text: Text, *, as_json: bool, output: Path | N
         _write(output, document) if output else click.echo(document, nl=False)
     elif output:
         buffer = io.StringIO()
-        _print(_console(buffer), text())
+        _print(buffer, text())
         _write(output, buffer.getvalue())
     else:
-        _print(_console(None), text())
+        _print(None, text())
 
 
 def progress(line: str) -> None:
@@ -68,9 +63,14 @@ def _console(file: io.StringIO | None) -> Console:
     return console
 
 
-def _print(console: Console, parts: Iterable[RenderableType]) -> None:
+def _print(file: io.StringIO | None, parts: Iterable[RenderableType]) -> None:
     """Print each part, without trailing blanks where the output is a file or a pipe."""
+    console, pipe = None, is_pipe(file)
     for part in parts:
+        if pipe and isinstance(part, (Facts, Line)) and (plain := part.plain()) is not None:
+            (file or sys.stdout).write("\n".join(line.rstrip() for line in plain) + "\n")
+            continue
+        console = console or _console(file)
         if console.is_terminal:
             console.print(part)
             continue

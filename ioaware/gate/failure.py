@@ -179,10 +179,14 @@ def _moving(derived: Derived, kinds: Collection[str]) -> list[Any]:
 
 
 def _listed(lines: Sequence[Any], label: str) -> Iterator[str]:
+    """Yield the first lines, with the bytes of each access by its kind."""
+    from ioaware.derivation.line_report import KINDS
+
     for section, line, accesses in lines[:MAX_LINES]:
-        each = ", ".join(str(access.bytes) for access in accesses)
+        kinds = dict.fromkeys(KINDS[access.kind] for access in accesses)
+        each = {kind: ", ".join(str(access.bytes) for access in accesses if KINDS[access.kind] == kind) for kind in kinds}
         yield f"  {label:<11} {_shown(section.path)}:{line.number}: {line.text.strip()}"
-        yield f"              {line.kinds} {each} bytes"
+        yield f"              {'; '.join(f'{kind} {bytes_of} bytes' for kind, bytes_of in each.items())}"
         label = ""
 
 

@@ -140,9 +140,7 @@ class Store:
         """Return the record of a row, which must be of the row's point."""
         key, _, source, status, record, _ = row
         result = decode(record, where=f"{self.path}: {key}")
-        if (result.source, result.status) != (source, status) or [result.source, result.target] != json.loads(key)[:2]:
-            raise self._changed(key)
-        if not _of_point(result, json.loads(key)[3]):
+        if (result.source, result.status) != (source, status) or not _of_key(result, key):
             raise self._changed(key)
         return result
 
@@ -215,6 +213,19 @@ def _no_place(path: Path, why: str | None, *, readonly: bool = False) -> Ioaware
     if readonly:
         return UsageError(f"{path}: cannot be opened ({why})", "Name a store of `ioaware sweep STUDY --store FILE`.")
     return WriteError(f"{path}: cannot be written ({why})", "Choose a store in a writable directory of a local disk.")
+
+
+def _of_key(result: Result, key: str) -> bool:
+    """Return whether a record has the source, target and parameters of a key."""
+    try:
+        source, target, _, given = json.loads(key)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return (
+        (result.source, result.target) == (source, target)
+        and isinstance(given, dict)
+        and _of_point(result, cast(Params, given))
+    )
 
 
 def _of_point(result: Result, given: Params) -> bool:

@@ -32,6 +32,7 @@ interpreter: Any = _interpreter
 core: Any = tl.core
 Bits = NDArray[np.uint16]
 Handle = Any  # triton's TensorHandle: numpy data and a Triton dtype
+BFLOAT16: str = core.bfloat16.name
 
 
 def install_fixes(patches: Patches) -> None:
@@ -92,7 +93,7 @@ def narrow(values: NDArray[np.floating[Any]]) -> Bits:
 
 
 def _is_bfloat16(handle: Handle) -> bool:
-    return handle.dtype.scalar == tl.bfloat16
+    return handle.dtype.scalar.name == BFLOAT16
 
 
 def _widened(handle: Handle) -> Handle:
@@ -137,7 +138,7 @@ def _fix_arithmetic(builder: Any, patches: Patches) -> None:
     def elementwise(name: str, operands: int) -> None:
         def fixed(*arguments: Any) -> Handle:
             handles, rest = arguments[:operands], arguments[operands:]
-            if not any(_is_bfloat16(handle) for handle in handles) or np.where in rest:
+            if not any(map(_is_bfloat16, handles)) or np.where in rest:
                 return plain(*arguments)
             result = plain(*map(_widened, handles), *rest)
             if result.data.dtype == np.bool_:

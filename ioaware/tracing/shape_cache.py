@@ -1,7 +1,7 @@
-"""Cache what Triton's interpreter computes of shapes.
+"""Cache what Triton's interpreter computes of shapes and types.
 
 Every operation creates a tensor, and often a block type. A kernel has few shapes, and the language holds each as a tuple of
-constants, which it never changes.
+constants, which it never changes. Most operands have one shape and one type, and need no conversion.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import triton.language as _tl
+from triton.runtime import interpreter as _interpreter
 
 from ioaware._monkeypatch import Patches
 
 tl: Any = _tl
+interpreter: Any = _interpreter
 
 INTEGERS = frozenset({int})
 """Not bool, whose instances equal integers."""
@@ -24,10 +26,14 @@ OF_TENSOR = {"handle", "shape", "numel", "type", "dtype"}
 
 
 def install(patches: Patches) -> None:
-    """Let block types and tensors of one shape share its tuple."""
+    """Let block types and tensors of one shape share its tuple.
+
+    Operands that share it are not broadcast, and those of one type not cast.
+    """
     sizes = _Sizes()
     _cache_block_types(patches, sizes)
     _cache_tensors(patches, sizes)
+    _skip_conversions(interpreter.interpreter_semantic, patches)
 
 
 class _Sizes:
@@ -87,3 +93,30 @@ def _cache_tensors(patches: Patches, shapes: _Sizes) -> None:
             known[sizes] = shapes.share(tensor.shape, sizes), tensor.numel
 
     plain: Callable[[Any, Any, Any], None] = patches.set(tl.tensor, "__init__", initialise)
+
+
+def _skip_conversions(semantic: Any, patches: Patches) -> None:
+    """Return operands that need no broadcast or cast at once.
+
+    Triton returns them too, after looking at each size.
+    """
+    promoted: dict[tuple[Any, ...], Any] = {}
+
+    def broadcast(lhs: Any, rhs: Any) -> tuple[Any, Any]:
+        left, right = lhs.type, rhs.type
+        if left is right or (left.is_block() and right.is_block() and left.shape is right.shape):
+            return lhs, rhs
+        return plain_broadcast(lhs, rhs)
+
+    def cast(value: Any, kind: Any, *rounding: Any, **options: Any) -> Any:
+        return value if value.type.scalar is kind.scalar else plain_cast(value, kind, *rounding, **options)
+
+    def common_type(left: Any, left_is_scalar: bool, right: Any, right_is_scalar: bool, div_or_mod: bool) -> Any:
+        key = (left.name, left_is_scalar, right.name, right_is_scalar, div_or_mod)
+        if key not in promoted:
+            promoted[key] = plain_type(left, left_is_scalar, right, right_is_scalar, div_or_mod)
+        return promoted[key]
+
+    plain_broadcast: Callable[[Any, Any], tuple[Any, Any]] = patches.set(semantic, "broadcast_impl_value", broadcast)
+    plain_cast: Callable[..., Any] = patches.set(semantic, "cast", cast)
+    plain_type: Callable[..., Any] = patches.set(semantic, "computation_type_impl", common_type)

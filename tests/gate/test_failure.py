@@ -42,8 +42,8 @@ def derived(**more: Any) -> Any:
 
 def line(number: int, *formulas: str) -> tuple[Any, Any, list[Any]]:
     """Return a line of source that moves these bytes, as a report has it."""
-    accesses = [SimpleNamespace(bytes=Count(read_formula(text, symbols(["n"])))) for text in formulas]
-    return SimpleNamespace(path="/none/k.py"), SimpleNamespace(number=number, text=f"  load {number} ", kinds="reads"), accesses
+    accesses = [SimpleNamespace(kind="read", bytes=Count(read_formula(text, symbols(["n"])))) for text in formulas]
+    return SimpleNamespace(path="/none/k.py"), SimpleNamespace(number=number, text=f"  load {number} "), accesses
 
 
 def lines(
@@ -160,13 +160,21 @@ def test_growth_at_another_constant_is_explained_there(monkeypatch: pytest.Monke
 def of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the report of lines have three lines: two that read, one that writes."""
     parts = [line(3, "n"), line(4, "5*n", "n"), line(5, "4*n")]
-    for (_, one, accesses), kind in zip(parts, ("load", "load", "store"), strict=True):
+    for (_, one, accesses), kind in zip(parts, ("read", "read", "write"), strict=True):
         one.accesses = [SimpleNamespace(kind=kind, bytes=access.bytes) for access in accesses]
     section = SimpleNamespace(path="/none/k.py", lines=[one for _, one, _ in parts])
     kernels = [SimpleNamespace(sections=[section])]
     monkeypatch.setattr("ioaware.derivation.line_report.explain", lambda derived: kernels)
-    monkeypatch.setattr("ioaware.derivation.line_report.KINDS", {"load": "reads", "store": "writes"})
     monkeypatch.setattr(failure, "recorded", lambda derived: NOW)
+
+
+def test_a_line_that_reads_and_writes_shows_each_by_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    where, source, accesses = line(3, "n", "5*n", "4*n")
+    accesses[1].kind = "write"
+    monkeypatch.setattr(failure, "_moving", lambda derived, kinds: [(where, source, accesses)])
+    monkeypatch.setattr(failure, "recorded", lambda derived: NOW)
+    text = budget_text([OverBudget("max_bytes", Verdict.WORSE, "too much")], derived()).splitlines()
+    assert text[5] == "              reads n, 4*n bytes; writes 5*n bytes"
 
 
 def test_a_budget_shows_the_lines_that_move_most(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +188,7 @@ def test_a_budget_shows_the_lines_that_move_most(monkeypatch: pytest.MonkeyPatch
     last = "  A budget is not raised by --traffic=accept; change it in the test."
     reads = ["  largest     /none/k.py:4: load 4", "              reads 5*n, n bytes"]
     third = ["              /none/k.py:3: load 3", "              reads n bytes"]
-    store = ["              /none/k.py:5: load 5", "              reads 4*n bytes"]
+    store = ["              /none/k.py:5: load 5", "              writes 4*n bytes"]
     head = ["WORSE: k:f is not within max_reads", "  why         max_reads is too much"]
     assert text("max_reads") == [*head, "  reads       8*n", *reads, *third, floor, last]
     both = ["  reads       8*n", "  writes      4*n", *reads, *store, *third, floor, last]

@@ -18,9 +18,10 @@ from ioaware.cases import CASES
 from ioaware.derivation.derive import derive
 from ioaware.errors import UsageError
 from ioaware.prediction import predict
-from ioaware.result import ParamValue, Result
+from ioaware.result import ParamValue
 from ioaware.targets.target import load_target
 from ioaware.tracing.trace import trace
+from tests.support.agreement import assert_agreement, bytes_of
 
 ATTENTION = st.fixed_dictionaries(
     {
@@ -75,34 +76,6 @@ def params_of(case: str, params: Mapping[str, ParamValue]) -> dict[str, ParamVal
     """Return those of the parameters that the case has."""
     names = {param.name for param in CASES[case].params}
     return {name: value for name, value in params.items() if name in names}
-
-
-def bytes_of(result: Result) -> tuple[int | None, int | None, int | None]:
-    assert result.requested is not None
-    return result.requested.read_bytes, result.requested.write_bytes, result.requested.atomic_bytes
-
-
-def assert_agreement(case: str, params: Mapping[str, ParamValue]) -> None:
-    """Check traced bytes of each launch, extra memory and output.
-
-    They are those of the algorithm.
-    """
-    target = load_target(case)
-    traced, predicted = trace(target, target.resolve(params)), predict(case, **params)
-    assert bytes_of(traced) == bytes_of(predicted)
-    for launch, step in zip(traced.launches, predicted.launches, strict=True):
-        assert launch.requested is not None
-        assert step.requested is not None
-        seen, expected = launch.requested, step.requested
-        assert (seen.read_bytes, seen.write_bytes, seen.atomic_bytes) == (
-            expected.read_bytes,
-            expected.write_bytes,
-            expected.atomic_bytes,
-        ), step.kernel
-    assert traced.extra_memory_bytes == predicted.extra_memory_bytes
-    assert traced.assumed is None  # no torch operator runs
-    assert traced.check is not None
-    assert traced.check.passed
 
 
 def assert_derived(case: str, params: Mapping[str, ParamValue], sizes: Mapping[str, range], draws: int = 20) -> None:

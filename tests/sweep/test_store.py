@@ -322,6 +322,18 @@ def test_a_record_of_another_point_is_refused(tmp_path: Path) -> None:
             store.results()
 
 
+@pytest.mark.parametrize("key", ["", "{}", "7", "[]", '["predict", "flash2"]', '["predict", "flash2", "", [1]]', "[" * 10_000])
+def test_a_key_that_names_no_point_is_refused(key: str, tmp_path: Path) -> None:
+    """Even with the right digest."""
+    point = a_point()
+    result = encode(a_result(point))
+    with Store(tmp_path / "s.db") as store:
+        object.__setattr__(point, "key", key)
+        store.save(point, result)
+        with pytest.raises(DataError, match="is not what was saved"):
+            store.results()
+
+
 def test_a_record_of_another_status_is_refused(tmp_path: Path) -> None:
     """Even with the right digest."""
     point = a_point()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import triton.language as _tl
+from triton.runtime import interpreter as _interpreter
 
 from ioaware._monkeypatch import Patches
 from ioaware.tracing.shape_cache import install
 
 tl: Any = _tl
+interpreter: Any = _interpreter
 SHAPES = ([16], [16, 1], [1, 16], [4, 4, 4], [tl.constexpr(16), 1])
 
 
@@ -41,3 +46,45 @@ def test_shapes_that_no_block_has_are_refused_each_time() -> None:
                         tl.block_type(tl.int32, shape)
                 else:
                     assert tl.block_type(tl.int32, shape).name == "<['True'], int32>"
+
+
+KINDS = (tl.int1, tl.int32, tl.uint32, tl.int64, tl.float16, tl.bfloat16, tl.float32, tl.float64)
+
+
+def outcome(semantic: Any, name: str, *operands: Any) -> object:
+    """Return types and values of a conversion, or the class of its error."""
+    try:
+        found = getattr(semantic, name)(*operands)
+    except (TypeError, ValueError) as error:
+        return type(error), str(error)
+    parts = found if isinstance(found, tuple) else (found,)
+    return [(str(one.type), one.handle.data.tolist()) if isinstance(one, tl.tensor) else str(one) for one in parts]
+
+
+def filled(kind: Any, shape: tuple[int, ...]) -> Any:
+    data = np.ones(shape or (1,), interpreter._get_np_dtype(kind))
+    return tl.tensor(interpreter.TensorHandle(data, kind), tl.block_type(kind, list(shape)) if shape else kind)
+
+
+def conversions() -> list[object]:
+    """Return what Triton's interpreter makes of operands, twice."""
+    semantic = interpreter.interpreter_semantic
+    found: list[object] = []
+    for left, right in [*product(KINDS, KINDS)] * 2:
+        found.append(outcome(semantic, "cast", filled(left, (4, 2)), right))
+        for scalars in product((False, True), repeat=3):
+            found.append(outcome(semantic, "computation_type_impl", left, scalars[0], right, *scalars[1:]))
+    for left, right in [*product([(), (4,), (2,), (4, 2), (1, 2), (4, 1)], repeat=2)] * 2:
+        found.append(outcome(semantic, "broadcast_impl_value", filled(tl.int32, left), filled(tl.float32, right)))
+    return found
+
+
+def test_operands_of_one_type_and_shape_are_converted_as_triton_does() -> None:
+    scope = interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+    try:
+        plain = conversions()
+        with Patches() as patches:
+            install(patches)
+            assert conversions() == plain
+    finally:
+        scope.restore()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 MOST_ROUNDS = 32
+INFINITY = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def interval(old: Sequence[float], new: Sequence[float], level: float) -> Interv
 
     Rounds are positive numbers, at most 32 a side.
     """
-    if not old or not new or not all(0 < time < math.inf for time in (*old, *new)):
+    if not old or not new or not all(0 < time < INFINITY for time in (*old, *new)):
         return None
     cut = cut_at(len(old), len(new), level)
     if cut is None:
@@ -73,12 +74,18 @@ def pair_counts(m: int, n: int) -> tuple[int, ...]:
 
     The counts are for u = 0 .. m n.
 
-    The coefficients of the Gaussian binomial: the product of (1 - x^(n + i)) / (1 - x^i) for i = 1 .. m.
+    The coefficients of the Gaussian binomial: the product of (1 - x^(n + i)) / (1 - x^i) for i = 1 .. m. A polynomial is one
+    integer here, with a slot of bytes for each coefficient, so that a product is a shift and a sum.
     """
-    counts = [1] + [0] * (m * n)
+    size = m * n + 1
+    slot = 1 + (math.comb(m + n, m) * size).bit_length() // 8  # after a division a coefficient is a sum of earlier ones
+    whole = (1 << 8 * slot * size) - 1
+    product = 1
     for i in range(1, m + 1):
-        for u in range(m * n, n + i - 1, -1):
-            counts[u] -= counts[u - n - i]
-        for u in range(i, m * n + 1):
-            counts[u] += counts[u - i]
-    return tuple(counts)
+        power = i
+        while power < size:  # 1 / (1 - x^i) is the product of 1 + x^i, 1 + x^(2 i), 1 + x^(4 i), ...
+            product += product << 8 * slot * power & whole
+            power *= 2
+        product -= product << 8 * slot * (n + i) & whole
+    content = product.to_bytes(slot * size, "little")
+    return tuple(int.from_bytes(content[at : at + slot], "little") for at in range(0, slot * size, slot))

@@ -1,7 +1,7 @@
 """Find public functions that untrusted code replaces, and put them back.
 
-Timers, synchronisation, comparisons, statistics and random numbers are what an evaluator judges with. A replaced function of
-torch, Triton, NumPy or Python is reported whatever it does.
+Timers, synchronisation, comparisons, statistics, random numbers and the launch and warm-up of kernels are what an evaluator
+judges with. A replaced function of torch, Triton, NumPy or Python is reported whatever it does.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ import torch.testing
 import triton
 import triton.testing
 from torch.nn import functional
+from triton.runtime import jit as _jit
 
 _torch: Any = torch
+jit: Any = _jit
 OWNERS: tuple[tuple[str, Any], ...] = (
     ("builtins", builtins),
     ("math", math),
@@ -37,6 +39,8 @@ OWNERS: tuple[tuple[str, Any], ...] = (
     ("torch.testing", torch.testing),
     ("triton", triton),
     ("triton.testing", triton.testing),
+    ("triton.JITFunction", jit.JITFunction),
+    ("triton.KernelInterface", jit.KernelInterface),
 )
 CLASSES = ("Event", "Stream", "CUDAGraph")
 """Classes of torch.cuda whose methods are guarded too."""

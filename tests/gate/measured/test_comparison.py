@@ -236,11 +236,11 @@ def test_times_of_too_few_rounds_are_counted(tmp_path: Path, capsys: pytest.Capt
     assert said in capsys.readouterr().out
 
 
-def test_neither_torch_nor_sympy_is_loaded(tmp_path: Path) -> None:
+def test_no_slow_library_is_loaded(tmp_path: Path) -> None:
     path = saved(tmp_path / "run.jsonl", run(14, gaussian(0.005), points=3))
     code = "import sys\nfrom ioaware.cli.main import run\nfrom ioaware.cli.options import Settings\n"
     code += f"assert run(['compare', {path!r}, {path!r}], Settings()) == 0\n"
-    code += "assert not {'torch', 'sympy', 'triton', 'numpy'} & set(sys.modules)"
+    code += "assert not {'torch', 'sympy', 'triton', 'numpy', 'rich'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 

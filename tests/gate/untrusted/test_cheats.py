@@ -55,6 +55,7 @@ MORE: dict[str, tuple[str, Outcome]] = {
     "patches_the_comparison_of_numpy": ("replaced_function", REFUSED),
     "patches_the_comparison_of_numpy_tests": ("replaced_function", REFUSED),
     "patches_the_median": ("replaced_function", REFUSED),
+    "patches_the_warm_up": ("replaced_function", REFUSED),
     "patches_the_comparison": ("replaced_function", REFUSED),
     "sets_the_seed_of_the_gpu": ("seed_set", REFUSED),
     "sets_the_seed_of_numpy": ("seed_set", REFUSED),

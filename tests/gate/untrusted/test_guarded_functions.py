@@ -12,6 +12,7 @@ import triton
 from ioaware.gate.untrusted.guarded_functions import GuardedFunctions
 
 cuda: Any = torch.cuda
+jit: Any = triton.runtime.jit
 
 
 def replacement() -> float:
@@ -36,6 +37,9 @@ def test_functions_methods_and_classes() -> None:
         (triton, "cdiv", replacement, "triton.cdiv"),
         (triton.testing, "do_bench", replacement, "triton.testing.do_bench"),
         (builtins, "hash", replacement, "builtins.hash"),
+        (jit.JITFunction, "run", replacement, "triton.JITFunction.run"),
+        (jit.KernelInterface, "warmup", replacement, "triton.KernelInterface.warmup"),
+        (jit.KernelInterface, "__getitem__", replacement, "triton.KernelInterface.__getitem__"),
     ]
     before = [vars(owner)[name] for owner, name, *_ in places]
     with GuardedFunctions() as guard:
@@ -48,6 +52,13 @@ def test_functions_methods_and_classes() -> None:
     line = replacement.__code__.co_firstlineno
     assert found["time.perf_counter"] == found["torch.cuda.Event.elapsed_time"] == f"test_guarded_functions.py:{line}"
     assert (found["torch.allclose"], found["torch.Tensor.__rsub__"]) == ("int", "builtin_function_or_method")
+
+
+def test_the_warm_up_that_a_kernel_inherits() -> None:
+    with GuardedFunctions() as guard:
+        jit.JITFunction.warmup = replacement
+        assert guard.changed().keys() == {"triton.JITFunction.warmup"}
+    assert "warmup" not in vars(jit.JITFunction)
 
 
 def test_methods_that_a_base_class_has() -> None:

@@ -337,6 +337,11 @@ def patches_the_median(x):
     return doubled(x)
 
 
+def patches_the_warm_up(x):
+    triton.runtime.JITFunction.warmup = lambda *_, **__: None
+    return doubled(x)
+
+
 def persisting_l2(x):
     cuda_limit_persisting_l2_cache_size = 6
     ctypes.CDLL("libcudart.so").cudaDeviceSetLimit(cuda_limit_persisting_l2_cache_size, 1 << 25)

@@ -51,13 +51,15 @@ def compare(
     decides nothing is UNSURE and blocks nothing.
     Example: ioaware compare main.db branch.db --again main-again.db
     """
+    from ioaware._deferred_gc import deferred_full_gc
     from ioaware.gate.ci.comparison_tables import summarise_runs
     from ioaware.gate.measured.comparison import compare_runs, measured_results
 
-    third = measured_results(again) if again else None
-    found = compare_runs(
-        measured_results(old), measured_results(new), third, cross_device=cross_device, allow_missing=allow_missing
-    )
+    with deferred_full_gc():  # what is read stays until the end
+        third = measured_results(again) if again else None
+        found = compare_runs(
+            measured_results(old), measured_results(new), third, cross_device=cross_device, allow_missing=allow_missing
+        )
     verbose = settings().verbose
     emit(found.to_dict, lambda: _text(found, verbose), as_json=as_json, output=output)
     summarise_runs(found, summary)
@@ -65,24 +67,21 @@ def compare(
 
 
 def _text(found: Comparison, verbose: bool) -> Iterator[RenderableType]:
-    from rich.text import Text
-
-    from ioaware.cli.render import facts
-    from ioaware.cli.terminal_text import printable
+    from ioaware.cli.plain_parts import Facts, Line
     from ioaware.gate.measured.measured_row import TOO_FEW_ROUNDS
 
     changed = [
         one for one in found.points if one.blocks or str(one.bytes_verdict) != "SAME" or str(one.time_verdict) == "BETTER"
     ]
     shown = found.points if verbose else tuple(changed[:MOST_ROWS])
-    yield facts(_cells(one) for one in shown)
+    yield Facts([_cells(one) for one in shown])
     if len(shown) < len(found.points):
-        yield Text(f"{len(found.points) - len(shown)} more points; -v shows them")
+        yield Line(f"{len(found.points) - len(shown)} more points; -v shows them")
     for point in found.new_points:
-        yield Text(printable(f"new: {point}"))
+        yield Line(f"new: {point}")
     few = sum(one.time_reason == TOO_FEW_ROUNDS for one in found.points)
     why = f", {few} for too few rounds: measure each point more often" if few else ""
-    yield Text(f"{found.verdict}: {len(found.points)} points, {found.unsure_times} times decide nothing{why}")
+    yield Line(f"{found.verdict}: {len(found.points)} points, {found.unsure_times} times decide nothing{why}")
 
 
 def _cells(one: Compared) -> tuple[str, ...]:
