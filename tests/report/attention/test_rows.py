@@ -95,11 +95,11 @@ def test_the_ratio_farthest_from_1_has_its_cause() -> None:
         point = replace(result, requested=replace(asked, **changes), launches=(replace(launch, local_bytes=spilled),))
         return section("gqa", {}, [point], predictions)["recorded"]
 
-    assert said(read_bytes=reads // 2) == "1 point, 0.5×: L1 hits"
-    assert said(write_bytes=8 * writes) == "1 point, 8×"
-    assert said(spilled=8, write_bytes=2 * writes) == "1 point, 2×: spilled registers"
+    assert said(read_bytes=reads // 2) == "1 point, 0.500×: L1 hits"
+    assert said(write_bytes=8 * writes) == "1 point, 8.00×"
+    assert said(spilled=8, write_bytes=2 * writes) == "1 point, 2.00×: spilled registers"
     sectors = PredictedLaunch("kernel", reads, 8 * writes, 0, 0, (0, 0), (0, 0), fills_l2=False)
-    assert said([Prediction("gqa", dict(result.params), (sectors,))], write_bytes=8 * writes) == "1 point, 8×: whole sectors"
+    assert said([Prediction("gqa", dict(result.params), (sectors,))], write_bytes=8 * writes) == "1 point, 8.00×: whole sectors"
     assert said([Prediction("gqa", dict(result.params), (sectors,))], write_bytes=7 * writes) == "1 point, 7×"
 
 

@@ -93,7 +93,8 @@ def hostile() -> str:
 def test_the_structure_is_that_of_harmless_text(hostile: str) -> None:
     harmless = [f"harmless {number}" for number in range(len(PAYLOADS))]
     plain = page_text(target_page(findings(harmless)))
-    assert {tag for tag, _ in Structure(hostile).tags} == {tag for tag, _ in Structure(plain).tags}
+    # names are divided by an empty element
+    assert {tag for tag, _ in Structure(hostile).tags} - {"wbr"} == {tag for tag, _ in Structure(plain).tags}
     assert {names for _, names in Structure(hostile).tags} == {names for _, names in Structure(plain).tags}
 
 

@@ -107,7 +107,7 @@ def test_a_line_has_the_name_of_its_own_function(both: tuple[Findings, Findings]
 
 def test_the_page_shows_changes_and_withholds_text(file: str) -> None:
     page = render(compared(f"{file}:twice", f"{file}:once", {}, with_text=True, config={}))
-    assert f"<h1>{Path(file).name}:twice → {Path(file).name}:once</h1>" in page
+    assert f"<h1>{Path(file).name}:twice → {Path(file).name}:once</h1>" in page.replace("<wbr>", "")
     assert "A requests 3.072 kB, B 2.048 kB: 0.667× as many bytes." in page
     assert "first + second" in page
     assert "first + second" not in render(compared(f"{file}:twice", f"{file}:once", {}, with_text=False, config={}))
