@@ -100,7 +100,7 @@ def test_the_ratio_farthest_from_1_has_its_cause() -> None:
     assert said(spilled=8, write_bytes=2 * writes) == "1 point, 2.00×: spilled registers"
     sectors = PredictedLaunch("kernel", reads, 8 * writes, 0, 0, (0, 0), (0, 0), fills_l2=False)
     assert said([Prediction("gqa", dict(result.params), (sectors,))], write_bytes=8 * writes) == "1 point, 8.00×: whole sectors"
-    assert said([Prediction("gqa", dict(result.params), (sectors,))], write_bytes=7 * writes) == "1 point, 7×"
+    assert said([Prediction("gqa", dict(result.params), (sectors,))], write_bytes=7 * writes) == "1 point, 7.00×"
 
 
 def test_the_printed_flops_are_those_of_64_heads() -> None:
