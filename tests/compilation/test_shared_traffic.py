@@ -153,5 +153,5 @@ def test_conversions_that_cannot_be_placed_are_named(monkeypatch: pytest.MonkeyP
 
 
 def test_text() -> None:
-    assert str(SharedBytes(2_000, 3_000_000)) == "in 2 kB, out 3 MB"
+    assert str(SharedBytes(2_000, 3_000_000)).replace("\N{NO-BREAK SPACE}", " ") == "in 2.000 kB, out 3.000 MB"
     assert str(SharedBytes()) == ""
