@@ -122,7 +122,8 @@ def _notes(
     if by_data := dict.fromkeys(tensor for one in simulations for tensor in one.data_dependent):
         notes.append(f"data decide where {', '.join(by_data)} are accessed: each byte is taken as moved once")
     if number := sum(one.executed for one in simulations):
-        notes.append(f"data that the target built decide the addresses of {number} launches: they are executed on these data")
+        which = "a launch: it is" if number == 1 else f"{number} launches: they are"
+        notes.append(f"data that the target built decide the addresses of {which} executed on these data")
     for name, number, (low, high) in (("reads", reads, ranges[0]), ("writes", writes, ranges[1])):
         if high is None or high - low > SENSITIVE * max(number, 1):
             most = "any number" if high is None else f"{high:,}"
