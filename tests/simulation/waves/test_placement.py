@@ -63,7 +63,10 @@ def recorded() -> dict[str, Any]:
 
 
 def measured_sides(probe: dict[str, Any]) -> list[list[int]]:
-    """Return the partition of each SM, as 1 or 2, after each reader; that of the reader is 1."""
+    """Return the partition of each SM after each reader.
+
+    It is 1 or 2; that of the reader is 1.
+    """
     return [[1 if one < (min(each) + max(each)) / 2 else 2 for one in each] for each in probe["cycles"].values()]
 
 
