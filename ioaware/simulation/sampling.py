@@ -22,7 +22,7 @@ PILOT = 16
 """One of so many lines is merged to find how many events all lines have."""
 MIN_LINES = 8
 """Lines of a tensor in a sample; a tensor with fewer is taken whole."""
-FEWEST_LINES = 16
+FEWEST_LINES = 32
 """Lines left of such a tensor where all of its lines are accessed too often."""
 
 

@@ -89,7 +89,7 @@ def test_a_sampled_replay_agrees_with_a_full_one(
     monkeypatch.setattr(sampling, "MAX_EVENTS", 1_000)
     some, ends, sampled = moved()
     assert sampled
-    assert some == pytest.approx(full, rel=0.04)
+    assert some == pytest.approx(full, rel=0.03)
     assert ends == pytest.approx(full_ends, rel=0.08)
 
 
