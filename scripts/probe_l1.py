@@ -28,6 +28,7 @@ from ioaware.measurement.counters.ncu_csv import Metric
 from ioaware.targets.target import load_target
 
 sys.path.insert(0, str(Path(__file__).parent))
+from probe_l2 import now, sm_number
 from probe_runs import Notes, Probe, main
 
 KIB = 1 << 10
@@ -117,14 +118,13 @@ def tiles(x, y, z, out, OWN: gl.constexpr, WRITTEN: gl.constexpr, TILE: gl.const
 @triton.jit
 def placed(x, sums, sm, begun, ended, blocks, BLOCK: tl.constexpr):
     """Read some blocks; store the SM and the first and last nanosecond."""
-    start = tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
+    start = now()
     total = tl.zeros((BLOCK,), tl.float32)
     for block in range(blocks):
         total += tl.load(x + (tl.program_id(0) % 64 + block) * BLOCK + tl.arange(0, BLOCK), cache_modifier=".cg")
     tl.store(sums + tl.program_id(0), tl.sum(total))
     tl.debug_barrier()
-    place = tl.inline_asm_elementwise("mov.u32 $0, %smid;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
-    end = tl.inline_asm_elementwise("mov.u64 $0, %globaltimer;", "=l", [], dtype=tl.int64, is_pure=False, pack=1)
+    place, end = sm_number(), now()
     tl.store(sm + tl.program_id(0), place)
     tl.store(begun + tl.program_id(0), start)
     tl.store(ended + tl.program_id(0), end)

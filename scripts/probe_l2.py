@@ -75,6 +75,12 @@ def now():
 
 
 @triton.jit
+def sm_number():
+    """Return the number of the SM that runs this."""
+    return tl.inline_asm_elementwise("mov.u32 $0, %smid;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
+
+
+@triton.jit
 def sweep(a, x, out, marks, sm, steps, growth, ROWS: tl.constexpr, COLS: tl.constexpr, WIDTH: tl.constexpr,
           MARKS: tl.constexpr):  # fmt: skip
     """Multiply a tile of its own by tiles of `x`; note the time at each eighth.
@@ -82,8 +88,7 @@ def sweep(a, x, out, marks, sm, steps, growth, ROWS: tl.constexpr, COLS: tl.cons
     Program p takes `steps` + p * `growth` tiles of x.
     """
     program = tl.program_id(0)
-    place = tl.inline_asm_elementwise("mov.u32 $0, %smid;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
-    tl.store(sm + program, place)
+    tl.store(sm + program, sm_number())
     tl.store(marks + program * (MARKS + 1), now())
     own = tl.load(a + program * ROWS * COLS + tl.arange(0, ROWS)[:, None] * COLS + tl.arange(0, COLS)[None, :])
     tile = tl.arange(0, COLS)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,10 @@ import triton.language as tl
 
 from ioaware.environment import gpu_environment, software_environment
 from ioaware.measurement.nvml import load_nvml, open_gpu
+
+sys.path.insert(0, str(Path(__file__).parent))
+from probe_l2 import sm_number
+from probe_replacement import meet
 
 LINES = 512
 """Lines of 128 bytes that an SM follows."""
@@ -33,12 +38,6 @@ WARPS = 32, 16, 4
 """Warps of a program: 2, 4 and 16 of them run on an SM at once."""
 STEPS = 2000
 """Steps of the first program of a launch."""
-
-
-@triton.jit
-def sm_number():
-    """Return the number of the SM that runs this."""
-    return tl.inline_asm_elementwise("mov.u32 $0, %smid;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
 
 
 @triton.jit
@@ -60,11 +59,7 @@ def follow(x, reader, sm, taken, arrived, LINES: tl.constexpr, STEP: tl.constexp
         for one in range(programs):
             total = tl.load(x + one * LINES * STEP + tl.arange(0, LINES) * STEP, cache_modifier=".cg")
             tl.store(taken + programs + program, tl.sum(total).to(tl.int64))
-    tl.debug_barrier()
-    tl.atomic_add(arrived, 1)
-    while tl.atomic_add(arrived, 0) < programs:
-        pass
-    tl.debug_barrier()
+    meet(arrived, 1)
     at = program * LINES * STEP
     end = at + LINES * STEP
     begin = cycles()

@@ -23,7 +23,7 @@ import triton
 import triton.language as tl
 
 sys.path.insert(0, str(Path(__file__).parent))
-from probe_l2 import COUNTERS, MARKS, MIB, noted, now
+from probe_l2 import COUNTERS, MARKS, MIB, noted, now, sm_number
 from probe_runs import Probe, main
 
 SMS = 132
@@ -74,8 +74,7 @@ def busy(a, x, out, marks, sm, steps, EXPS: tl.constexpr, ROWS: tl.constexpr, CO
          MARKS: tl.constexpr):  # fmt: skip
     """Multiply a tile of its own by tiles of `x`, with exponentials; note times."""
     program = tl.program_id(0)
-    place = tl.inline_asm_elementwise("mov.u32 $0, %smid;", "=r", [], dtype=tl.int32, is_pure=False, pack=1)
-    tl.store(sm + program, place)
+    tl.store(sm + program, sm_number())
     tl.store(marks + program * (MARKS + 1), now())
     own = tl.load(a + program * ROWS * COLS + tl.arange(0, ROWS)[:, None] * COLS + tl.arange(0, COLS)[None, :])
     tile = tl.arange(0, COLS)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ioaware.simulation.schedule import Schedule, Times, schedule, side_by_chance
+from ioaware.simulation.schedule import Numbers, Schedule, Times, schedule, side_by_chance
 
 RUNS = 58, 18, 8, 48
 """Programs in launch order whose SMs share a partition.
@@ -31,19 +31,20 @@ EQUAL = 0.01
 def with_sides(order: Schedule, durations: Times, slots: int, sms: int) -> Schedule:
     """Return the schedule with the partition of each program's SM.
 
-    `slots` programs run at once on `sms` SMs. Numbers of programs and slots start with the first wave.
+    `slots` programs run at once on `sms` SMs.
     """
     count = durations.size
     if not count:
         return order
     numbers = np.arange(count, dtype=np.int64)
-    deviation = float(np.std(durations)) / max(float(np.mean(durations)), 1.0)
-    if deviation > EQUAL and slots < count:
-        chance = np.random.Generator(np.random.PCG64(1)).standard_normal(count)
-        each = durations * np.maximum(0.5, 1 + DEVIATION * max(1, slots // sms) * chance)
-        order_of_ends, first = schedule(each, slots).slot, numbers >= 0
-    else:
-        order_of_ends, first = numbers, numbers < slots
+    in_order = float(np.std(durations)) > EQUAL * max(float(np.mean(durations)), 1.0) and slots < count
+    places = _places_by_ends(durations, slots, sms) if in_order else numbers
     ends = np.cumsum(RUNS) * min(sms, count) / sum(RUNS)
-    side = np.searchsorted(ends, order_of_ends % sms, side="right") % 2 + 1
-    return replace(order, sides=np.where(first, side, side_by_chance(numbers)))
+    side = np.searchsorted(ends, places % sms, side="right") % 2 + 1
+    return replace(order, sides=side if in_order else np.where(numbers < slots, side, side_by_chance(numbers)))
+
+
+def _places_by_ends(durations: Times, slots: int, sms: int) -> Numbers:
+    """Return the slot of each program where durations deviate by chance."""
+    chance = np.random.Generator(np.random.PCG64(1)).standard_normal(durations.size)
+    return schedule(durations * np.maximum(0.5, 1 + DEVIATION * max(1, slots // sms) * chance), slots).slot
