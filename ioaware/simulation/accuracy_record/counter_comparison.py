@@ -18,7 +18,7 @@ from ioaware.simulation.accuracy import (
     kernel_family,
     point_key,
 )
-from ioaware.simulation.accuracy_record.l1_reuse import L1Answer, predicted_reuse, reuse_by_launch
+from ioaware.simulation.accuracy_record.l1_reuse import L1Answer, reuse_by_launch
 from ioaware.simulation.accuracy_record.outlier_causes import cause
 from ioaware.simulation.accuracy_record.steady_state import call_as_launch, is_steady
 
@@ -55,10 +55,9 @@ def compare(
             continue
         family = kernel_family(result.target)
         held = in_call or point in held_out
-        reuse = reuse_by_launch(result, launches, (l1 or {}).get(point))
+        reuse = reuse_by_launch(result, launches, prediction.launches, (l1 or {}).get(point))
         for launch, predicted, hits in zip(launches, prediction.launches, reuse, strict=True):
-            known = hits if hits is not None else predicted_reuse(predicted)
-            found = _compare_launch(family, point, launch, predicted, in_call=in_call, l1_reuse=known is not False)
+            found = _compare_launch(family, point, launch, predicted, in_call=in_call, l1_reuse=hits)
             comparisons += [replace(one, held_out=held) for one in found]
     return Accuracy(tuple(comparisons), tuple(unpredicted))
 

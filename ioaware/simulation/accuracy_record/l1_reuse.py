@@ -124,17 +124,24 @@ def _all_reads(one: PredictedLaunch) -> int:
     return (one.requested_read_bytes or 0) + (one.l1_served_bytes or 0)
 
 
-def reuse_by_launch(measured: Result, launches: Sequence[Launch], answer: L1Answer | None) -> list[bool | None]:
+def reuse_by_launch(
+    measured: Result, launches: Sequence[Launch], predicted: Sequence[PredictedLaunch], answer: L1Answer | None
+) -> list[bool]:
     """Return of each of the compared launches whether it has L1 reuse.
 
-    A call in steady state is one of them, and has reuse where any of its launches does. The stated model of torch's back ends
-    has none.
+    The L1's counters say so where they are recorded, then the prediction, then the answer for a prediction that has no L1. One
+    of which none of them says it counts as one with reuse. A call in steady state is one launch here, and has reuse where any
+    of its launches does. The stated model of torch's back ends has none.
     """
     if backend_of(measured.target):
         return [False] * len(launches)
+    answered = _of_a_call(answer) if is_steady(measured) else [one.reuse for one in answer.launches] if answer else []
+    known = answered if len(answered) == len(launches) else [None] * len(launches)
+    each = zip(map(counted_reuse, launches), map(predicted_reuse, predicted), known, strict=True)
+    return [next((said for said in sources if said is not None), True) for sources in each]
+
+
+def _of_a_call(answer: L1Answer | None) -> list[bool | None]:
+    """Return whether a call of several launches has L1 reuse, as one launch."""
     each = [one.reuse for one in answer.launches] if answer else []
-    if is_steady(measured):
-        return [True if True in each else None if None in each or not each else False]
-    counted = [counted_reuse(one) for one in launches]
-    modelled = each if len(each) == len(launches) else [None] * len(launches)
-    return [one if one is not None else other for one, other in zip(counted, modelled, strict=True)]
+    return [True if True in each else None if None in each or not each else False]
