@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from ioaware import __version__
-from ioaware._deferred_gc import end_without_collection
+from ioaware._deferred_gc import deferred_full_gc, end_without_collection
 from ioaware.cli import signals
 from ioaware.cli.exit_codes import BROKEN_PIPE, ENVIRONMENT, INTERNAL, INTERRUPTED, MEANINGS, OK, USAGE
 from ioaware.cli.options import Settings
@@ -164,7 +164,8 @@ def _invoke(arguments: list[str], settings: Settings) -> int:
 
         return shell_complete(ioaware, {}, "ioaware", COMPLETION, instruction)
     given = _verb_first(arguments)
-    with ioaware.make_context("ioaware", given, obj=settings) as context:  # click's own main() hides EPIPE
+    context = ioaware.make_context("ioaware", given, obj=settings)  # click's own main() hides EPIPE
+    with context, deferred_full_gc():  # loaded libraries and kept results would be searched again and again
         code = ioaware.invoke(context)
     sys.stdout.flush()
     return code if isinstance(code, int) else OK

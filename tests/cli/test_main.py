@@ -5,6 +5,7 @@ Messages are escaped, and pipes are closed.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import click
 import pytest
 
 from ioaware import errors
+from ioaware._deferred_gc import THRESHOLDS
 from ioaware.cli import exit_codes
 from ioaware.cli import main as cli
 from ioaware.cli.main import VERBS, run
@@ -169,6 +171,15 @@ def test_the_code_a_verb_returns_is_the_exit_code(verb_that) -> None:
     assert run(["list"], Settings()) == 3
     verb_that(lambda: None)
     assert run(["list"], Settings()) == 0
+
+
+def test_full_garbage_collections_wait_for_the_end_of_a_verb(verb_that) -> None:
+    seen: list[tuple[int, int, int]] = []
+    verb_that(lambda: seen.append(gc.get_threshold()))
+    before = gc.get_threshold()
+    assert run(["list"], Settings()) == 0
+    assert seen[0][2] >= THRESHOLDS[2]
+    assert gc.get_threshold() == before
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, click.Abort])

@@ -51,15 +51,13 @@ def compare(
     decides nothing is UNSURE and blocks nothing.
     Example: ioaware compare main.db branch.db --again main-again.db
     """
-    from ioaware._deferred_gc import deferred_full_gc
     from ioaware.gate.ci.comparison_tables import summarise_runs
     from ioaware.gate.measured.comparison import compare_runs, measured_results
 
-    with deferred_full_gc():  # what is read stays until the end
-        third = measured_results(again) if again else None
-        found = compare_runs(
-            measured_results(old), measured_results(new), third, cross_device=cross_device, allow_missing=allow_missing
-        )
+    third = measured_results(again) if again else None
+    found = compare_runs(
+        measured_results(old), measured_results(new), third, cross_device=cross_device, allow_missing=allow_missing
+    )
     verbose = settings().verbose
     emit(found.to_dict, lambda: _text(found, verbose), as_json=as_json, output=output)
     summarise_runs(found, summary)
