@@ -68,7 +68,7 @@ def _place(name: str, traffic: Traffic | None) -> Iterator[str]:
     if traffic is None:
         return
     texts = (bytes_text(traffic.read_bytes), bytes_text(traffic.write_bytes), bytes_text(traffic.total_bytes))
-    yield f"<tr><th>{name}</th>" + "".join(f"<td>{escape(text)}</td>" for text in texts) + "</tr>"
+    yield f"<tr><th>{name}</th>" + "".join(f"<td style='white-space:nowrap'>{escape(text)}</td>" for text in texts) + "</tr>"
     formulas = (traffic.read_formula, traffic.write_formula)
     if any(formulas):
         cells = "".join(f"<td><code>{escape(clean(formula or UNKNOWN, MAX_FORMULA))}</code></td>" for formula in formulas)
