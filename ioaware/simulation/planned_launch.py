@@ -29,6 +29,7 @@ from ioaware.simulation.l1.l1_loads import loads_by_l1
 from ioaware.simulation.l1.l1_replay import L1Reads, l1_reads
 from ioaware.simulation.l1.l1_shape import L1Shape
 from ioaware.simulation.l1.shared_sectors import SharedSectors, shared_sectors
+from ioaware.simulation.l1.tma_boxes import Boxes, tma_boxes
 from ioaware.simulation.launch_replay import Replay, replay
 from ioaware.simulation.schedule import AgedSm
 from ioaware.simulation.sequence import LaunchPlan
@@ -59,6 +60,8 @@ class PlannedLaunch:
     """Bytes that stores request beyond their sectors: their instructions share them."""
     refetched_bytes: int
     """Bytes that copies past the L1 fetch again."""
+    boxes: Boxes
+    """What TMA copies request beyond the sectors of their elements."""
 
     @property
     def l1_bytes(self) -> int:
@@ -120,6 +123,7 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
                 known=launch.requested if contents.elements else None,
                 shared=shared_sectors(used, kernel, touches, derived) if used else SharedSectors(),
                 refetched_bytes=refetched_bytes(used, kernel, derived.values) if used else 0,
+                boxes=tma_boxes(touches, programs, kernel, derived),
             )
         )
     return found

@@ -105,12 +105,13 @@ class LaunchSimulation:
     shared_sector_bytes: int = 0
     """Most requested bytes of stores beyond each sector once.
 
-    Instructions that share sectors request each of them. How many of these requests the L1 merges depends on time.
+    Instructions that share sectors request each of them. How many of these requests the L1 merges depends on time. Those of TMA
+    are never merged.
     """
     unmerged_bytes: int = 0
     """Those of them that are expected: the L1 merges the others."""
     requested_read_bytes: int | None = None
-    """Sectors of loads behind the L1, without those fetched again.
+    """Sectors of loads behind the L1 and whole boxes of TMA, without sectors fetched again.
 
     None where they are unknown.
     """

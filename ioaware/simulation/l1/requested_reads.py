@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import cast
 
-from ioaware.analysis.formulas.evaluate import OutsideFormulaError
-from ioaware.analysis.ir.accesses.kernel_traffic import Access
 from ioaware.derivation.derived import Derived
-from ioaware.machine.model import SECTOR_BYTES
+from ioaware.simulation.l1.access_bytes import access_bytes
 from ioaware.simulation.l1.l1_replay import L1Reads
 from ioaware.simulation.launch_replay import Replay
 from ioaware.simulation.planned_launch import PlannedLaunch
 
 
-def access_bytes(access: Access, derived: Derived) -> int | None:
-    """Return the bytes of an access's sectors, or of its elements.
-
-    They are those of elements where its sectors are unknown, and None where data decide their number.
-    """
-    for count, size in ((access.sectors, SECTOR_BYTES), (access.elements, access.element_bytes)):
-        if count is not None and count.symbols <= derived.values.keys():
-            try:
-                return size * cast(int, count.evaluate(derived.values))
-            except (OutsideFormulaError, ValueError):
-                continue
-    return None
-
-
 def requested_reads(one: PlannedLaunch, replayed: Replay, l1: L1Reads | None, derived: Derived, sms: int) -> int | None:
     """Return the sector bytes of loads that go to the L2; None where they are unknown.
 
-    Formulas give them, less what the L1s serve. Where a formula is missing, those of the replay through the L1 are taken. Of a
-    table that fits in an L1 no more is missed than other loads can have replaced, least recently used first: all of it once on
-    each SM, and again whenever as many bytes as the L1 holds have come in between.
+    Formulas give them, with what TMA boxes add, less what the L1s serve. Where a formula is missing, those of the replay
+    through the L1 are taken. Of a table that fits in an L1 no more is missed than other loads can have replaced, least recently
+    used first: all of it once on each SM, and again whenever as many bytes as the L1 holds have come in between.
     """
     known = one.launch.requested.read_sector_bytes if one.launch.requested else None
+    known = None if known is None else known + one.boxes.read_bytes
     if l1 is None:
         return known
     if known is None:

@@ -20,6 +20,7 @@ from ioaware.analysis.ir.algebra.poly import Symbol
 from ioaware.compilation.narrow_stores import NarrowStore
 from ioaware.compilation.resource_usage import Resources
 from ioaware.derivation.derived import Derived
+from ioaware.derivation.l1_requests import BY_TMA
 from ioaware.machine.model import SECTOR_BYTES
 
 OF_A_THREAD, OF_NEIGHBOURS = 0.4, 0.65
@@ -40,7 +41,7 @@ class SharedSectors:
 
 
 def shared_sectors(used: Resources, traffic: KernelTraffic, touches: Sequence[Touch], derived: Derived) -> SharedSectors:
-    """Return what the stores of a launch request beyond each sector once.
+    """Return what the stores of a launch request beyond each sector once, those of TMA apart.
 
     Nothing is expected of a launch with a store whose sectors are unknown.
     """
@@ -51,7 +52,7 @@ def shared_sectors(used: Resources, traffic: KernelTraffic, touches: Sequence[To
     for access in traffic.accesses:
         store = stores.get(access.source.rpartition("/")[2])
         touch = places.get((access.operation, access.frames))
-        if store is None or touch is None:
+        if store is None or touch is None or access.operation in BY_TMA:
             continue
         elements, sectors = (_value(count, derived) for count in (access.elements, access.sectors))
         known &= sectors is not None
