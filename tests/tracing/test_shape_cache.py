@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import triton.language as _tl
+from triton.language.semantic import IncompatibleTypeErrorImpl
 from triton.runtime import interpreter as _interpreter
 
 from ioaware._monkeypatch import Patches
@@ -54,11 +55,12 @@ KINDS = (tl.int1, tl.int32, tl.uint32, tl.int64, tl.float16, tl.bfloat16, tl.flo
 def outcome(semantic: Any, name: str, *operands: Any) -> object:
     """Return types and values of a conversion, or the class of its error."""
     try:
-        found = getattr(semantic, name)(*operands)
-    except (TypeError, ValueError) as error:
+        with np.errstate(all="ignore"):
+            found = getattr(semantic, name)(*operands)
+    except (TypeError, ValueError, IncompatibleTypeErrorImpl) as error:
         return type(error), str(error)
     parts = found if isinstance(found, tuple) else (found,)
-    return [(str(one.type), one.handle.data.tolist()) if isinstance(one, tl.tensor) else str(one) for one in parts]
+    return [(str(one.type), str(one.handle.data)) if isinstance(one, tl.tensor) else str(one) for one in parts]
 
 
 def filled(kind: Any, shape: tuple[int, ...]) -> Any:
@@ -76,6 +78,13 @@ def conversions() -> list[object]:
             found.append(outcome(semantic, "computation_type_impl", left, scalars[0], right, *scalars[1:]))
     for left, right in [*product([(), (4,), (2,), (4, 2), (1, 2), (4, 1)], repeat=2)] * 2:
         found.append(outcome(semantic, "broadcast_impl_value", filled(tl.int32, left), filled(tl.float32, right)))
+    pointer = tl.pointer_type(tl.float32)
+    for left, right in [*product((*KINDS, pointer), (*KINDS, pointer))] * 2:
+        for shapes in (((), ()), ((4,), ()), ((4,), (4,)), ((4, 1), (1, 2))):
+            operands = [filled(kind, shape) for kind, shape in zip((left, right), shapes, strict=True)]
+            found += [outcome(semantic, name, *operands) for name in ("truediv", "less_than")]
+            for flags in ((), (True, True), (False, False, True, True)):
+                found.append(outcome(semantic, "binary_op_type_checking_impl", *operands, *flags))
     return found
 
 
@@ -86,5 +95,31 @@ def test_operands_of_one_type_and_shape_are_converted_as_triton_does() -> None:
         with Patches() as patches:
             install(patches)
             assert conversions() == plain
+    finally:
+        scope.restore()
+
+
+def forms() -> list[object]:
+    """Return the interpreter's forms of types, or the class of its error."""
+    builder = interpreter.interpreter_builder
+    kinds: list[Any] = [*KINDS, tl.float8e4nv, tl.float8e4b8, tl.void, tl.pointer_type(tl.int8, 1, True)]
+    found: list[object] = []
+    for kind in [*kinds, *(tl.block_type(kind, [4, 2]) for kind in kinds)] * 2:
+        try:
+            form: Any = kind.to_ir(builder)
+        except (AttributeError, ValueError) as error:
+            found.append((type(error), str(error)))
+        else:
+            found.append((str(form), type(form), form.scalar == kind.scalar))
+    return found
+
+
+def test_the_form_of_a_type_is_as_triton_makes_it() -> None:
+    scope = interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+    try:
+        plain = forms()
+        with Patches() as patches:
+            install(patches)
+            assert forms() == plain
     finally:
         scope.restore()
