@@ -129,11 +129,10 @@ def _with_data(handle: Handle, data: NDArray[Any], kind: Any) -> Handle:
 
 def _fix_casts(builder: Any, patches: Patches) -> None:
     def cast(source: Handle, target: Any) -> Handle:
-        if target.scalar == tl.bfloat16 and source.dtype.scalar != tl.bfloat16:
+        before, after = _is_bfloat16(source), target.scalar.name == BFLOAT16
+        if after and not before:
             return interpreter.TensorHandle(narrow(source.data), tl.bfloat16)
-        if _is_bfloat16(source) and target.scalar != tl.bfloat16:
-            return plain(_widened(source), target)
-        return plain(source, target)
+        return plain(_widened(source) if before and not after else source, target)
 
     plain: Callable[..., Handle] = patches.set(builder, "cast_impl", cast)
 

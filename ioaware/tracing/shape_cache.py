@@ -19,6 +19,7 @@ interpreter: Any = _interpreter
 
 INTEGERS = frozenset({int})
 """Not bool, whose instances equal integers."""
+NUMBERS = (bool, int, float)
 OF_BLOCK_TYPE = {"element_ty", "shape", "numel", "name"}
 """Attributes of an instance; one that has others is not shared."""
 OF_TENSOR = {"handle", "shape", "numel", "type", "dtype"}
@@ -133,14 +134,28 @@ def _skip_conversions(semantic: Any, patches: Patches) -> None:
     """
     builder = semantic.builder
     promoted: dict[tuple[Any, ...], Any] = {}
+    common: dict[tuple[object, ...], Any] = {}
     wider: dict[tuple[int, int], tuple[Any, Any]] = {}
 
-    def check(lhs: Any, rhs: Any, *pointers: bool, **options: bool) -> tuple[Any, Any]:
-        """Return two tensors of one type at once; pointers are for Triton, and divisions, which widen halves."""
-        alike = type(lhs) is type(rhs) is tl.tensor and lhs.dtype is rhs.dtype and lhs.shape is rhs.shape
-        if alike and len(pointers) <= 2 and "div_or_mod" not in options and not lhs.dtype.is_ptr():
-            return lhs, rhs
-        return plain_check(lhs, rhs, *pointers, **options)
+    def check(lhs: Any, rhs: Any, *how: bool, **options: bool) -> tuple[Any, Any]:
+        """Convert two operands of an operation to the type that Triton found for such ones before."""
+        key = operand(lhs), operand(rhs), how
+        kind = None if options else common.get(key)
+        if kind is not None:
+            return broadcast(converted(lhs, kind), converted(rhs, kind))
+        both = plain_check(lhs, rhs, *how, **options)
+        if None not in key and not options and both[0].dtype is both[1].dtype:
+            common[key] = both[0].dtype
+        return both
+
+    def operand(value: Any) -> object:
+        """Return the type of a tensor, or a number with its own; None for a pointer or another value."""
+        if type(value) is tl.tensor:
+            return None if value.dtype.is_ptr() else value.dtype.name
+        return (type(value).__name__, value) if type(value) in NUMBERS else None
+
+    def converted(value: Any, kind: Any) -> Any:
+        return cast(value, kind) if type(value) is tl.tensor else semantic.scalar_constant(value, kind)
 
     def broadcast(lhs: Any, rhs: Any) -> tuple[Any, Any]:
         left, right = lhs.type, rhs.type

@@ -49,6 +49,7 @@ def test_shapes_that_no_block_has_are_refused_each_time() -> None:
                     assert tl.block_type(tl.int32, shape).name == "<['True'], int32>"
 
 
+NUMBERS = (0, 1, True, 1.0, -1, 0.0, -0.0, 2.5, 300, 2**40, 2**70, 1e300, float("nan"), tl.constexpr(1))
 KINDS = (tl.int1, tl.int32, tl.uint32, tl.int64, tl.float16, tl.bfloat16, tl.float32, tl.float64)
 
 
@@ -57,7 +58,7 @@ def outcome(semantic: Any, name: str, *operands: Any) -> object:
     try:
         with np.errstate(all="ignore"):
             found = getattr(semantic, name)(*operands)
-    except (TypeError, ValueError, IncompatibleTypeErrorImpl) as error:
+    except (AttributeError, TypeError, ValueError, IncompatibleTypeErrorImpl) as error:
         return type(error), str(error)
     parts = found if isinstance(found, tuple) else (found,)
     return [(str(one.type), str(one.handle.data)) if isinstance(one, tl.tensor) else str(one) for one in parts]
@@ -79,10 +80,16 @@ def conversions() -> list[object]:
     for left, right in [*product([(), (4,), (2,), (4, 2), (1, 2), (4, 1)], repeat=2)] * 2:
         found.append(outcome(semantic, "broadcast_impl_value", filled(tl.int32, left), filled(tl.float32, right)))
     pointer = tl.pointer_type(tl.float32)
-    for left, right in [*product((*KINDS, pointer), (*KINDS, pointer))] * 2:
+    of_another_space = tl.pointer_type(tl.float32, 3)  # of the same name
+    for left, right in [*product((*KINDS, pointer), (*KINDS, pointer, of_another_space))] * 2:
         for shapes in (((), ()), ((4,), ()), ((4,), (4,)), ((4, 1), (1, 2))):
             operands = [filled(kind, shape) for kind, shape in zip((left, right), shapes, strict=True)]
             found += [outcome(semantic, name, *operands) for name in ("truediv", "less_than")]
+            for flags in ((), (True, True), (False, False, True, True)):
+                found.append(outcome(semantic, "binary_op_type_checking_impl", *operands, *flags))
+    for number, kind in [*product(NUMBERS, (*KINDS, pointer))] * 2:
+        tensors = [filled(kind, shape) for shape in ((), (4, 2))]
+        for operands in [pair for one in tensors for pair in ((one, number), (number, one))]:
             for flags in ((), (True, True), (False, False, True, True)):
                 found.append(outcome(semantic, "binary_op_type_checking_impl", *operands, *flags))
     return found
