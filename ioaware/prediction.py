@@ -40,7 +40,10 @@ def predict(case: str, *, machine: Machine = DEFAULT_MACHINE, **params: ParamVal
 
 @lru_cache(maxsize=4096)
 def _counted(case: Case, parameters: tuple[tuple[str, ParamValue], ...]) -> Result:
-    """Return a prediction without its lower bound: figures, tables and claims share most points."""
+    """Return a prediction without its lower bound.
+
+    Why cached: figures, tables and claims share most points.
+    """
     given = dict(parameters)
     causal = bool(given.get("causal", False))
     values, counts = case.values(given), case.counts(causal)

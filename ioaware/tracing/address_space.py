@@ -263,7 +263,10 @@ def install(space: AddressSpace, builder: Any, patches: Patches) -> None:
 
 
 def active_lanes(pointers: Any, mask: Any) -> Any:
-    """Return the mask of an access in its pointers' shape; without one every lane is active."""
+    """Return the mask of an access in its pointers' shape.
+
+    Without one every lane is active.
+    """
     lanes = np.True_ if mask is None else as_mask(mask)
     return lanes if lanes.shape == pointers.data.shape else np.broadcast_to(lanes, pointers.data.shape)
 

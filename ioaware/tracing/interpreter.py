@@ -57,7 +57,10 @@ compiler: Any = _compiler
 _no_modes: Any = _dispatch._disable_current_modes  # pyright: ignore[reportPrivateUsage]
 DEFAULT_WARPS = 4
 CHECK: Any = tl.core.builtin(lambda: None).__code__
-"""What a builtin of Triton's language runs before its function: it checks that it has semantics."""
+"""Code that a builtin of Triton's language runs before its function.
+
+It checks that it has semantics.
+"""
 COMPILER_OF_KERNELS: Any = _code_generator
 """Module that is imported before any patch.
 

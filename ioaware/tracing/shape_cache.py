@@ -128,7 +128,7 @@ def _keep_types(patches: Patches) -> None:
 
 
 def _skip_conversions(semantic: Any, patches: Patches) -> None:
-    """Convert operands of types that were seen before without Triton's checks of each size.
+    """Convert operands of types seen before without Triton's checks.
 
     The builder makes the same values of them.
     """
@@ -138,7 +138,7 @@ def _skip_conversions(semantic: Any, patches: Patches) -> None:
     wider: dict[tuple[int, int], tuple[Any, Any]] = {}
 
     def check(lhs: Any, rhs: Any, *how: bool, **options: bool) -> tuple[Any, Any]:
-        """Convert two operands of an operation to the type that Triton found for such ones before."""
+        """Convert two operands to the type that Triton found for such ones."""
         key = operand(lhs), operand(rhs), how
         kind = None if options else common.get(key)
         if kind is not None:
@@ -149,7 +149,10 @@ def _skip_conversions(semantic: Any, patches: Patches) -> None:
         return both
 
     def operand(value: Any) -> object:
-        """Return the type of a tensor, or a number with its own; None for a pointer or another value."""
+        """Return the type of a tensor, or a number with its own.
+
+        None for a pointer or another value.
+        """
         if type(value) is tl.tensor:
             return None if value.dtype.is_ptr() else value.dtype.name
         return (type(value).__name__, value) if type(value) in NUMBERS else None
