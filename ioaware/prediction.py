@@ -6,6 +6,7 @@ It is in bytes over batch and heads, with its lower bound.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from sympy import Expr
@@ -14,6 +15,7 @@ from ioaware.analysis.formulas.evaluate import evaluate
 from ioaware.analysis.formulas.printing import show
 from ioaware.analysis.theory.counting import LIVE_SET, B_c, B_r, Counts, Elements, N, N_k, Step
 from ioaware.analysis.theory.lower_bounds import compulsory, lower_bound_bytes
+from ioaware.case import Case
 from ioaware.cases import find_case
 from ioaware.machine import DEFAULT_MACHINE, Machine
 from ioaware.params import resolve
@@ -28,21 +30,32 @@ def predict(case: str, *, machine: Machine = DEFAULT_MACHINE, **params: ParamVal
     """
     found = find_case(case)
     given = resolve(found.params, params, case)
+    counted = _counted(found, tuple(given.items()))
+    bound, bound_note = counted.compulsory and counted.compulsory.total_bytes, "lower bound: the compulsory bytes"
     causal = bool(given.get("causal", False))
-    values, counts = found.values(given), found.counts(causal)
+    if found.counts(causal).compulsory is None:
+        bound, bound_note = _lower_bound(found.values(given), given, machine, causal=causal)
+    return replace(counted, params=given, lower_bound_bytes=bound, notes=(*counted.notes, bound_note))
+
+
+@lru_cache(maxsize=4096)
+def _counted(case: Case, parameters: tuple[tuple[str, ParamValue], ...]) -> Result:
+    """Return a prediction without its lower bound.
+
+    Why cached: figures, tables and claims share most points.
+    """
+    given = dict(parameters)
+    causal = bool(given.get("causal", False))
+    values, counts = case.values(given), case.counts(causal)
     square = "N" in values and values["N"] == values.get("N_k")
     must_touch = counts.compulsory or compulsory(causal)
-    floor = _traffic(must_touch, counts, values, square=square)
-    bound, bound_note = floor.total_bytes, "lower bound: the compulsory bytes"
-    if counts.compulsory is None:
-        bound, bound_note = _lower_bound(values, given, machine, causal=causal)
+    step = Step(case.name, counts.reads, counts.writes, atomics=counts.atomics)
     return Result(
         source="predict",
-        target=case,
+        target=case.name,
         params=given,
-        requested=_traffic(Step(case, counts.reads, counts.writes, atomics=counts.atomics), counts, values, square=square),
-        compulsory=floor,
-        lower_bound_bytes=bound,
+        requested=_traffic(step, counts, values, square=square),
+        compulsory=_traffic(must_touch, counts, values, square=square),
         flops=evaluate(counts.instances * counts.flops, values),
         extra_memory_bytes=evaluate(counts.instances * counts.extra.bytes, values),
         exact=True,
@@ -50,7 +63,6 @@ def predict(case: str, *, machine: Machine = DEFAULT_MACHINE, **params: ParamVal
             f"closed form of {counts.source}",
             *_extra_memory_notes(counts, square=square),
             *_block_notes(counts, values, given),
-            bound_note,
         ),
         launches=tuple(_launch(step, counts, values, square=square) for step in counts.steps),
     )

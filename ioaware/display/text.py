@@ -26,8 +26,12 @@ def clean(value: object, limit: int = MAX_LENGTH) -> str:
     """
     text = str(value)
     short = text[:limit]
-    visible = "".join(_spelt(character) if unicodedata.category(character) in _INVISIBLE else character for character in short)
+    visible = short if short.isprintable() else "".join(map(_visible, short))
     return visible if len(text) <= limit else f"{visible}… ({len(text):,} characters)"
+
+
+def _visible(character: str) -> str:
+    return _spelt(character) if unicodedata.category(character) in _INVISIBLE else character
 
 
 def shorten(text: str, limit: int) -> str:

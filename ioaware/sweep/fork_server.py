@@ -75,10 +75,12 @@ class _Server:
         """Run until the input ends."""
         setup = self._first_line()
         self.entry = setup["entry"]
+        gc.disable()  # what modules make stays
         for name in setup["preload"]:
             with contextlib.suppress(Exception):  # the point that needs it reports the error
                 importlib.import_module(name)
         gc.freeze()  # collections in the children then leave the shared pages alone
+        gc.enable()
         signal.signal(signal.SIGCHLD, _wake_up)
         signal.set_wakeup_fd(self.wakeup_writer, warn_on_full_buffer=False)
         adopt_orphans()

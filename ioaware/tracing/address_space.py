@@ -242,8 +242,7 @@ def install(space: AddressSpace, builder: Any, patches: Patches) -> None:
                 return plain(*operands, **options)
             handles = list(operands)
             pointers = handles[pointers_at]
-            mask = np.True_ if mask_at is None else as_mask(handles[mask_at])
-            active = np.broadcast_to(mask, pointers.data.shape)
+            active = active_lanes(pointers, None if mask_at is None else handles[mask_at])
             try:
                 real = space.translate(pointers.data, active, element_bytes(pointers), verb=verb)
             except OutsideStorageError as error:
@@ -261,6 +260,15 @@ def install(space: AddressSpace, builder: Any, patches: Patches) -> None:
     for name, (pointers_at, mask_at, verb) in POINTER_OPERANDS.items():
         if hasattr(builder, name):
             translated(name, pointers_at, mask_at, verb)
+
+
+def active_lanes(pointers: Any, mask: Any) -> Any:
+    """Return the mask of an access in its pointers' shape.
+
+    Without one every lane is active.
+    """
+    lanes = np.True_ if mask is None else as_mask(mask)
+    return lanes if lanes.shape == pointers.data.shape else np.broadcast_to(lanes, pointers.data.shape)
 
 
 def as_mask(handle: Any) -> Any:

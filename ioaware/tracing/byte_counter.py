@@ -21,7 +21,7 @@ from ioaware._monkeypatch import Patches
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.result import Traffic
 from ioaware.sectors import count_sectors
-from ioaware.tracing.address_space import OutsideStorageError, as_mask, element_bytes
+from ioaware.tracing.address_space import OutsideStorageError, active_lanes, element_bytes
 from ioaware.tracing.observer import Observer
 from ioaware.tracing.repeated_loads import RepeatedLoads
 
@@ -80,7 +80,7 @@ class ByteCounter:
 
     def atomic(self, pointers: Any, mask: Any = None) -> None:
         """Count the operands of an atomic; without a mask every lane is active."""
-        active = np.broadcast_to(np.True_ if mask is None else as_mask(mask), pointers.data.shape)
+        active = active_lanes(pointers, mask)
         self.loads.write()
         self.atomic_bytes += int(np.count_nonzero(active)) * element_bytes(pointers)
 
@@ -137,7 +137,7 @@ _held: ContextVar[HeldLoads | None] = ContextVar("held loads", default=None)
 def _extent(pointers: Any, mask: Any) -> tuple[NDArray[np.bool_], int, int]:
     """Return active lanes, bytes per element and distinct sectors of an access."""
     width = element_bytes(pointers)
-    active = np.broadcast_to(as_mask(mask), pointers.data.shape)
+    active = active_lanes(pointers, mask)
     return active, width, count_sectors(pointers.data, active, width)
 
 

@@ -56,6 +56,11 @@ compiler: Any = _compiler
 
 _no_modes: Any = _dispatch._disable_current_modes  # pyright: ignore[reportPrivateUsage]
 DEFAULT_WARPS = 4
+CHECK: Any = tl.core.builtin(lambda: None).__code__
+"""Code that a builtin of Triton's language runs before its function.
+
+It checks that it has semantics.
+"""
 COMPILER_OF_KERNELS: Any = _code_generator
 """Module that is imported before any patch.
 
@@ -318,7 +323,9 @@ class _Session:
 
         Device functions become callable. `num_warps` is what a kernel sees of its launch.
         """
-        scope = interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+        with Patches() as patches:
+            patches.set(interpreter, "_patch_attr", _bind)
+            scope = interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
         try:
             with Patches() as patches:
                 for kind in (jit.JITFunction, interpreter.InterpretedFunction):
@@ -351,12 +358,29 @@ class _Session:
         return self.functions[source]
 
 
-def _cache_types(patches: Patches) -> None:
-    """Cache the numpy type of a Triton type.
+def _bind(owner: Any, name: str, builtin: Any, builder: Any, scope: Any) -> None:
+    """Give a builtin of Triton's language the interpreter's semantics.
 
-    The interpreter builds its table anew at each operation.
+    Triton's own form copies the arguments at each call, and checks that it has semantics.
+    """
+    del builder
+    only_checks = getattr(builtin, "__code__", None) is CHECK
+    function, semantics = builtin.__wrapped__ if only_checks else builtin, interpreter.interpreter_semantic
+
+    def bound(*args: Any, **kwargs: Any) -> Any:
+        kwargs["_semantic"] = semantics
+        return function(*args, **kwargs)
+
+    scope.set_attr(owner, name, bound)
+
+
+def _cache_types(patches: Patches) -> None:
+    """Cache the numpy type of a Triton type, and the bytes that its elements may have.
+
+    The interpreter finds both anew at each operation.
     """
     cache: dict[str, Any] = {}
+    most_bytes: dict[str, int] = {}
 
     def numpy_type(kind: Any) -> Any:
         name: str = kind.scalar.name
@@ -364,7 +388,14 @@ def _cache_types(patches: Patches) -> None:
             cache[name] = plain(kind)
         return cache[name]
 
+    def fits(data: Any, kind: Any) -> bool:
+        name: str = kind.name
+        if name not in most_bytes:
+            most_bytes[name] = max(size for size in (1, 2, 4, 8) if plain_fits(np.empty(0, f"V{size}"), kind))
+        return data.itemsize <= most_bytes[name]
+
     plain: Callable[[Any], Any] = patches.set(interpreter, "_get_np_dtype", numpy_type)
+    plain_fits: Callable[[Any, Any], bool] = patches.set(interpreter, "_validate_np_data_size", fits)
 
 
 def _method(function: Any) -> Callable[..., Any]:

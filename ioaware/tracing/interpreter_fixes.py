@@ -17,6 +17,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -62,10 +63,19 @@ def _fix_methods(patches: Patches) -> None:
     def method(plain: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args, **kwargs: plain(*args, **{**kwargs, "_semantic": interpreter.interpreter_semantic})
 
-    for name, member in list(vars(tl.tensor).items()):
-        is_plain = inspect.isfunction(member) and not core.is_builtin(member)
-        if is_plain and "_semantic" in inspect.signature(member).parameters:
-            patches.set(tl.tensor, name, method(member))
+    for name in _plain_methods():
+        patches.set(tl.tensor, name, method(vars(tl.tensor)[name]))
+
+
+@lru_cache(maxsize=1)
+def _plain_methods() -> tuple[str, ...]:
+    """Return the methods of a tensor that take semantics and are no builtins.
+
+    They are found once: Python builds each signature anew.
+    """
+    members = [(name, member) for name, member in vars(tl.tensor).items() if inspect.isfunction(member)]
+    plain = [(name, member) for name, member in members if not core.is_builtin(member)]
+    return tuple(name for name, member in plain if "_semantic" in inspect.signature(member).parameters)
 
 
 def _index(tensor: Any) -> int:
@@ -119,11 +129,10 @@ def _with_data(handle: Handle, data: NDArray[Any], kind: Any) -> Handle:
 
 def _fix_casts(builder: Any, patches: Patches) -> None:
     def cast(source: Handle, target: Any) -> Handle:
-        if target.scalar == tl.bfloat16 and source.dtype.scalar != tl.bfloat16:
+        before, after = _is_bfloat16(source), target.scalar.name == BFLOAT16
+        if after and not before:
             return interpreter.TensorHandle(narrow(source.data), tl.bfloat16)
-        if _is_bfloat16(source) and target.scalar != tl.bfloat16:
-            return plain(_widened(source), target)
-        return plain(source, target)
+        return plain(_widened(source) if before and not after else source, target)
 
     plain: Callable[..., Handle] = patches.set(builder, "cast_impl", cast)
 
@@ -159,10 +168,12 @@ def _fix_arithmetic(builder: Any, patches: Patches) -> None:
 
 def _fix_splats(builder: Any, patches: Patches) -> None:
     def splat(kind: Any, value: Handle) -> Handle:
-        is_truth = value.data.dtype == np.bool_
-        return plain(kind, interpreter.TensorHandle(value.data, tl.int1) if is_truth else value)
+        of_value = tl.int1 if value.data.dtype == np.bool_ else value.dtype.scalar
+        data = np.empty(kind.shape, interpreter._get_np_dtype(of_value))
+        data[...] = value.data
+        return interpreter.TensorHandle(data, of_value)
 
-    plain: Callable[..., Handle] = patches.set(builder, "create_splat", splat)
+    patches.set(builder, "create_splat", splat)
 
 
 def _fix_launch_control(builder: Any, patches: Patches) -> None:

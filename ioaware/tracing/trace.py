@@ -164,7 +164,7 @@ class Tracer:
             enter(torch_compile_on_fake_gpu(stand_in, eager=self._eager))
             seen = self.progress, self._observer
             enter(interpret_kernels(self.launch, self.autotune, *seen, DEFAULT_GPU, compiles=self._compiles))
-            _random.manual_seed(SEED)
+            _random.default_generator.manual_seed(SEED)  # of the CPU alone, which makes the numbers of the fake GPU
             yield stand_in
 
     def record(self, function: Callable[[], object]) -> Recording:

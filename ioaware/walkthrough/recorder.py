@@ -15,7 +15,7 @@ from triton.runtime import interpreter as _interpreter
 
 from ioaware._monkeypatch import Patches
 from ioaware.errors import UsageError
-from ioaware.tracing.address_space import as_mask, element_bytes
+from ioaware.tracing.address_space import active_lanes, element_bytes
 from ioaware.tracing.interpreter_fixes import widen
 from ioaware.tracing.observer import Access
 from ioaware.walkthrough.hbm_tensors import HbmTensor, HbmTensors
@@ -137,7 +137,7 @@ class Recorder:
 
         An access without any moves nothing.
         """
-        active = np.broadcast_to(np.True_ if mask is None else as_mask(mask), pointers.data.shape)
+        active = active_lanes(pointers, mask)
         addresses = pointers.data[active]
         if not addresses.size:
             return

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import triton.language as _tl
+from triton.language.semantic import IncompatibleTypeErrorImpl
 from triton.runtime import interpreter as _interpreter
 
 from ioaware._monkeypatch import Patches
@@ -48,17 +49,19 @@ def test_shapes_that_no_block_has_are_refused_each_time() -> None:
                     assert tl.block_type(tl.int32, shape).name == "<['True'], int32>"
 
 
+NUMBERS = (0, 1, True, 1.0, -1, 0.0, -0.0, 2.5, 300, 2**40, 2**70, 1e300, float("nan"), tl.constexpr(1))
 KINDS = (tl.int1, tl.int32, tl.uint32, tl.int64, tl.float16, tl.bfloat16, tl.float32, tl.float64)
 
 
 def outcome(semantic: Any, name: str, *operands: Any) -> object:
     """Return types and values of a conversion, or the class of its error."""
     try:
-        found = getattr(semantic, name)(*operands)
-    except (TypeError, ValueError) as error:
+        with np.errstate(all="ignore"):
+            found = getattr(semantic, name)(*operands)
+    except (AttributeError, TypeError, ValueError, IncompatibleTypeErrorImpl) as error:
         return type(error), str(error)
     parts = found if isinstance(found, tuple) else (found,)
-    return [(str(one.type), one.handle.data.tolist()) if isinstance(one, tl.tensor) else str(one) for one in parts]
+    return [(str(one.type), str(one.handle.data)) if isinstance(one, tl.tensor) else str(one) for one in parts]
 
 
 def filled(kind: Any, shape: tuple[int, ...]) -> Any:
@@ -76,6 +79,19 @@ def conversions() -> list[object]:
             found.append(outcome(semantic, "computation_type_impl", left, scalars[0], right, *scalars[1:]))
     for left, right in [*product([(), (4,), (2,), (4, 2), (1, 2), (4, 1)], repeat=2)] * 2:
         found.append(outcome(semantic, "broadcast_impl_value", filled(tl.int32, left), filled(tl.float32, right)))
+    pointer = tl.pointer_type(tl.float32)
+    of_another_space = tl.pointer_type(tl.float32, 3)  # of the same name
+    for left, right in [*product((*KINDS, pointer), (*KINDS, pointer, of_another_space))] * 2:
+        for shapes in (((), ()), ((4,), ()), ((4,), (4,)), ((4, 1), (1, 2))):
+            operands = [filled(kind, shape) for kind, shape in zip((left, right), shapes, strict=True)]
+            found += [outcome(semantic, name, *operands) for name in ("truediv", "less_than")]
+            for flags in ((), (True, True), (False, False, True, True)):
+                found.append(outcome(semantic, "binary_op_type_checking_impl", *operands, *flags))
+    for number, kind in [*product(NUMBERS, (*KINDS, pointer))] * 2:
+        tensors = [filled(kind, shape) for shape in ((), (4, 2))]
+        for operands in [pair for one in tensors for pair in ((one, number), (number, one))]:
+            for flags in ((), (True, True), (False, False, True, True)):
+                found.append(outcome(semantic, "binary_op_type_checking_impl", *operands, *flags))
     return found
 
 
@@ -86,5 +102,31 @@ def test_operands_of_one_type_and_shape_are_converted_as_triton_does() -> None:
         with Patches() as patches:
             install(patches)
             assert conversions() == plain
+    finally:
+        scope.restore()
+
+
+def forms() -> list[object]:
+    """Return the interpreter's forms of types, or the class of its error."""
+    builder = interpreter.interpreter_builder
+    kinds: list[Any] = [*KINDS, tl.float8e4nv, tl.float8e4b8, tl.void, tl.pointer_type(tl.int8, 1, True)]
+    found: list[object] = []
+    for kind in [*kinds, *(tl.block_type(kind, [4, 2]) for kind in kinds)] * 2:
+        try:
+            form: Any = kind.to_ir(builder)
+        except (AttributeError, ValueError) as error:
+            found.append((type(error), str(error)))
+        else:
+            found.append((str(form), type(form), form.scalar == kind.scalar))
+    return found
+
+
+def test_the_form_of_a_type_is_as_triton_makes_it() -> None:
+    scope = interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
+    try:
+        plain = forms()
+        with Patches() as patches:
+            install(patches)
+            assert forms() == plain
     finally:
         scope.restore()

@@ -60,7 +60,8 @@ def compile_expression(expr: Expr) -> Callable[[Env], Number]:
         missing = node.names - values.keys()
         if missing:
             raise ValueError(f"no value for {', '.join(sorted(missing))}")
-        shape = np.broadcast_shapes(*(np.shape(value) for value in values.values()))
+        shapes = [np.shape(value) for value in values.values() if not isinstance(value, int)]  # an int has none
+        shape = np.broadcast_shapes(*shapes) if shapes else ()
         if not shape:
             point = {name: operator.index(cast(int, values[name])) for name in node.names}
             return cast(int, exact_ratio.integer(Frame(None, point).of(node), expr))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from typing import Any
 
 from ioaware.tracing.address_space import OutsideStorageError
@@ -218,6 +219,7 @@ class _Liveness:
         return (after - {name}) | _reads(statement)
 
 
+@lru_cache(maxsize=8192)
 def _assigned_name(statement: ast.stmt) -> str | None:
     """Return the one name that an assignment without effects sets."""
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
@@ -251,6 +253,7 @@ def _stored(*targets: ast.expr) -> Names:
     return frozenset(node.id for node in found if isinstance(node.ctx, ast.Store))
 
 
+@lru_cache(maxsize=8192)
 def _reads(node: ast.AST) -> Names:
     """Return the names that a node reads; `a += b` reads both."""
     found = [each for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)]
