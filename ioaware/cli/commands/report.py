@@ -139,12 +139,11 @@ def _attention(output: Path) -> Path:
     from datetime import UTC, datetime
 
     from ioaware._atomic_file import new_directory
-    from ioaware._deferred_gc import deferred_full_gc
     from ioaware.cli.reports.report_data import gathered
     from ioaware.report.svg.rasterise import check_rasteriser
 
     check_rasteriser()
-    with new_directory(output), deferred_full_gc():
+    with new_directory(output):
         contents, judge = gathered(output)
         from ioaware.cli.reports.picture_processes import drawing
         from ioaware.report.attention.attention_page import attention_figures, attention_page
