@@ -111,9 +111,9 @@ class LaunchSimulation:
     unmerged_bytes: int = 0
     """Those of them that are expected: the L1 merges the others."""
     requested_read_bytes: int | None = None
-    """Sectors of loads behind the L1 and whole boxes of TMA, without sectors fetched again.
+    """Sectors of loads behind the L1, and whole boxes of TMA.
 
-    None where they are unknown.
+    Those fetched again are left out. None where they are unknown.
     """
     refetched_bytes: int = 0
     """Bytes of sectors that copies past the L1 fetch again: instructions share them."""

@@ -41,9 +41,9 @@ class SharedSectors:
 
 
 def shared_sectors(used: Resources, traffic: KernelTraffic, touches: Sequence[Touch], derived: Derived) -> SharedSectors:
-    """Return what the stores of a launch request beyond each sector once, those of TMA apart.
+    """Return what the stores of a launch request beyond each sector once.
 
-    Nothing is expected of a launch with a store whose sectors are unknown.
+    Those of TMA are left out. Nothing is expected of a launch with a store whose sectors are unknown.
     """
     stores = {store.line: store for store in used.narrow_stores}
     places = {(touch.operation, touch.frames): touch for touch in touches if touch.kind == "write"}

@@ -23,7 +23,10 @@ from ioaware.simulation.l1.access_bytes import access_bytes
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """Bytes that TMA copies request beyond those of their sectors; negative where they request fewer."""
+    """Bytes that TMA copies request beyond those of their sectors.
+
+    They are negative where copies request fewer.
+    """
 
     read_bytes: int = 0
     write_bytes: int = 0
@@ -60,7 +63,10 @@ def _stored(touch: Touch, programs: Programs) -> int:
 
 
 def _sectors(kind: str, traffic: KernelTraffic, derived: Derived) -> int:
-    """Return the bytes of the copies' sectors, each once. Raises `ValueError` where they are unknown."""
+    """Return the bytes of the copies' sectors, each once.
+
+    Raises `ValueError` where they are unknown.
+    """
     copies = [access for access in traffic.accesses if access.kind == kind and access.operation in BY_TMA]
     sizes = [access_bytes(access, derived) for access in copies]
     if None in sizes:

@@ -1,4 +1,7 @@
-"""Requests of TMA copies, by hand: whole boxes are loaded, rows of 128 bytes are stored."""
+"""Requests of TMA copies, by hand.
+
+Whole boxes are loaded, rows of 128 bytes are stored.
+"""
 
 from __future__ import annotations
 
