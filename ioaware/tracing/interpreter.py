@@ -342,7 +342,6 @@ class _Session:
                 # The interpreter checks every operation for integer overflow and drops the outcome unless debugging.
                 builder = interpreter.interpreter_builder
                 patches.set(builder, "options", replace(builder.options, sanitize_overflow=False))
-                _cache_types(patches)
                 install_shape_cache(patches)
                 yield
         finally:
@@ -372,30 +371,6 @@ def _bind(owner: Any, name: str, builtin: Any, builder: Any, scope: Any) -> None
         return function(*args, **kwargs)
 
     scope.set_attr(owner, name, bound)
-
-
-def _cache_types(patches: Patches) -> None:
-    """Cache the numpy type of a Triton type, and the bytes that its elements may have.
-
-    The interpreter finds both anew at each operation.
-    """
-    cache: dict[str, Any] = {}
-    most_bytes: dict[str, int] = {}
-
-    def numpy_type(kind: Any) -> Any:
-        name: str = kind.scalar.name
-        if name not in cache:
-            cache[name] = plain(kind)
-        return cache[name]
-
-    def fits(data: Any, kind: Any) -> bool:
-        name: str = kind.name
-        if name not in most_bytes:
-            most_bytes[name] = max(size for size in (1, 2, 4, 8) if plain_fits(np.empty(0, f"V{size}"), kind))
-        return data.itemsize <= most_bytes[name]
-
-    plain: Callable[[Any], Any] = patches.set(interpreter, "_get_np_dtype", numpy_type)
-    plain_fits: Callable[[Any, Any], bool] = patches.set(interpreter, "_validate_np_data_size", fits)
 
 
 def _method(function: Any) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import triton.language as _tl
 from triton.runtime import interpreter as _interpreter
 
@@ -32,6 +33,7 @@ def install(patches: Patches) -> None:
     Operands that share it are not broadcast, and those of one type not cast.
     """
     shapes = _Sizes()
+    _cache_numpy_types(patches)
     _cache_block_types(patches, shapes)
     _cache_tensors(patches, shapes)
     _keep_types(patches)
@@ -66,6 +68,30 @@ class _Sizes:
             return None
         sizes = tuple([size.value if isinstance(size, tl.constexpr) else size for size in shape])
         return sizes if INTEGERS.issuperset(map(type, sizes)) else None
+
+
+def _cache_numpy_types(patches: Patches) -> None:
+    """Cache the numpy type of a Triton type, and the bytes that its elements may have.
+
+    The interpreter finds both anew at each operation.
+    """
+    cache: dict[str, Any] = {}
+    most_bytes: dict[str, int] = {}
+
+    def numpy_type(kind: Any) -> Any:
+        name: str = kind.scalar.name
+        if name not in cache:
+            cache[name] = plain(kind)
+        return cache[name]
+
+    def fits(data: Any, kind: Any) -> bool:
+        name: str = kind.name
+        if name not in most_bytes:
+            most_bytes[name] = max((size for size in (1, 2, 4, 8) if plain_fits(np.empty(0, f"V{size}"), kind)), default=0)
+        return data.itemsize <= most_bytes[name]
+
+    plain: Callable[[Any], Any] = patches.set(interpreter, "_get_np_dtype", numpy_type)
+    plain_fits: Callable[[Any, Any], bool] = patches.set(interpreter, "_validate_np_data_size", fits)
 
 
 def _cache_block_types(patches: Patches, shapes: _Sizes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -95,17 +96,6 @@ def conversions() -> list[object]:
     return found
 
 
-def test_operands_of_one_type_and_shape_are_converted_as_triton_does() -> None:
-    scope = interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
-    try:
-        plain = conversions()
-        with Patches() as patches:
-            install(patches)
-            assert conversions() == plain
-    finally:
-        scope.restore()
-
-
 def forms() -> list[object]:
     """Return the interpreter's forms of types, or the class of its error."""
     builder = interpreter.interpreter_builder
@@ -121,12 +111,13 @@ def forms() -> list[object]:
     return found
 
 
-def test_the_form_of_a_type_is_as_triton_makes_it() -> None:
+@pytest.mark.parametrize("made", [conversions, forms])
+def test_operands_and_types_are_converted_as_triton_does(made: Callable[[], list[object]]) -> None:
     scope = interpreter._patch_lang(SimpleNamespace(__globals__={"tl": tl, "core": tl.core}))
     try:
-        plain = forms()
+        plain = made()
         with Patches() as patches:
             install(patches)
-            assert forms() == plain
+            assert made() == plain
     finally:
         scope.restore()

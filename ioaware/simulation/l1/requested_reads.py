@@ -19,9 +19,8 @@ def requested_reads(one: PlannedLaunch, replayed: Replay, l1: L1Reads | None, de
     used first: all of it once on each SM, and again whenever as many bytes as the L1 holds have come in between.
     """
     known = one.launch.requested.read_sector_bytes if one.launch.requested else None
-    known = None if known is None else known + one.boxes.read_bytes
     if l1 is None:
-        return known
+        return None if known is None else known + one.boxes.read_bytes
     if known is None:
         through = {number for number in replayed.numbers if one.by_l1[number]}
         others = [access for number, access in enumerate(one.traffic.accesses) if number not in through]
@@ -39,4 +38,4 @@ def requested_reads(one: PlannedLaunch, replayed: Replay, l1: L1Reads | None, de
             tables[access.tensor] += access_bytes(one.traffic.accesses[access.number], derived) or 0
     rounds = 1 + l1.accessed_bytes / (sms * max(1, one.l1_bytes))
     hits = sum(max(0, size - round(rounds * sms * one.storage_bytes[tensor])) for tensor, size in tables.items())
-    return max(0, known - l1.served_bytes - hits)
+    return max(0, known + one.boxes.read_bytes - l1.served_bytes - hits)

@@ -35,7 +35,7 @@ class Boxes:
 def tma_boxes(touches: Sequence[Touch], programs: Programs, traffic: KernelTraffic, derived: Derived) -> Boxes:
     """Return what the TMA copies of a launch request beyond their sectors.
 
-    It is nothing where data decide their places or how many there are.
+    It is nothing where data decide their places or how many there are, or where one place copies boxes of several shapes.
     """
     copies = [touch for touch in touches if touch.operation in BY_TMA]
     if not copies:
@@ -49,7 +49,13 @@ def tma_boxes(touches: Sequence[Touch], programs: Programs, traffic: KernelTraff
 
 
 def _loaded(copies: Sequence[Touch], traffic: KernelTraffic, derived: Derived) -> int:
+    """Return the bytes of the boxes that are loaded.
+
+    Raises `ValueError` where one place loads boxes of several shapes.
+    """
     shapes = {(touch.operation, touch.frames): touch.shape for touch in copies}
+    if any(touch.shape != shapes[touch.operation, touch.frames] for touch in copies):
+        raise ValueError("boxes of several shapes are loaded at one place")
     loads = [access for access in traffic.accesses if access.kind == "read" and access.operation in BY_TMA]
     return sum(
         cast(int, one.executions.evaluate(derived.values)) * prod(shapes[one.operation, one.frames]) * one.element_bytes

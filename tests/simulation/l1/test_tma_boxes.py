@@ -52,3 +52,23 @@ def test_boxes_within_the_tensor_and_its_sectors_request_their_elements(rows: in
     requested = simulated(rows=rows, columns=256).launches[0].requested
     assert requested is not None
     assert (requested.read_sector_bytes, requested.write_sector_bytes) == (rows * 512, rows * 512)
+
+
+@triton.jit
+def pair_kernel(large, small, out, COLUMNS: triton.language.constexpr):
+    one, other = large.load([0, 0]), small.load([0, 0])
+    lanes = triton.language.arange(0, COLUMNS)
+    triton.language.store(out + lanes, triton.language.sum(one, 0) + triton.language.sum(other, 0))
+
+
+def summed(rows: int = 8) -> torch.Tensor:
+    x, out = torch.empty(rows, COLUMNS, device="cuda"), torch.empty(COLUMNS, device="cuda")
+    pair_kernel[(1,)](*(TensorDescriptor.from_tensor(x, [size, COLUMNS]) for size in (32, 16)), out, COLUMNS=COLUMNS)
+    return out
+
+
+def test_boxes_of_two_shapes_on_one_line_are_counted_by_their_sectors() -> None:
+    target = load_target(summed)
+    requested = simulate(target, target.resolve({}), machine=find_machine("H200")).launches[0].requested
+    assert requested is not None
+    assert requested.read_sector_bytes == 2 * 8 * COLUMNS * 4
