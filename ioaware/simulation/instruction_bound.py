@@ -1,7 +1,9 @@
-"""Compare the time of instructions with that of memory in a loop of matmuls.
+"""Say whether the programs of an SM drift apart.
 
-Where instructions do, the warp schedulers of an SM serve its oldest program first, and programs that started together drift
-apart. Where the L2 or the tensor cores do, they stay together. Source: `busy` of `ioaware/recorded/l2/h200-waves.json`.
+In a loop of matmuls they stay together where the L2 or the tensor cores take longest. Where instructions do, the warp
+schedulers of an SM serve its oldest program first, and programs that started together drift apart. Source: `busy` of
+`ioaware/recorded/l2/h200-waves.json`. Without a matmul memory takes longest, and the oldest program leads, too. Source: `ages`
+of `ioaware/recorded/l1/h200-rows.json`.
 """
 
 from __future__ import annotations
@@ -25,11 +27,17 @@ PRIORITY = 0.8
 Where instructions took 1.9 times as long as loads, three programs of an SM advanced at 1, 0.67 and 0.37; where they took 3.6
 times as long, at 1, 0.40 and 0.14.
 """
+MEMORY_PRIORITY = 0.97
+"""Rate of a program over that of the next older one, in kernels without a matmul.
+
+With it the HBM reads of rows that programs read twice are those of `ages` within 6 %.
+"""
 LOOP = re.compile(r"(?=^(\s*)(?:%\S+ = )?(scf\.for .*?^\1\}))", re.MULTILINE | re.DOTALL)
 TENSOR = re.compile(r"tensor<((?:\d+x)+)(?:!tt\.ptr<)?([a-z]+\d+)")
 FLOAT_OPERATION = re.compile(r"= arith\.(?:\w+f|cmpf|select) ")
 REDUCTION = re.compile(r"^\s*\}\) : \(tensor<")
 DOT = re.compile(r"= tt\.dot ")
+MATMUL = re.compile(r"\btt\.dot|\bttng\.\w*(?:dot|mma)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,8 @@ def next_oldest_rate(ir: str, machine: Machine) -> float:
     It follows from the innermost loops with a matmul in Triton IR: from the time that instructions take, over that of the L2 or
     the tensor cores, in the loop where it is least. 1 where these are longer, or the machine's rates are not known.
     """
+    if not has_matmul(ir):
+        return MEMORY_PRIORITY
     loops = [_work(match[2]) for match in LOOP.finditer(ir) if match[2].count("scf.for") == 1 and DOT.search(match[2])]
     try:
         clock = machine.bandwidth_bytes_per_s("shared") / machine.sms / SHARED_BYTES_PER_CLOCK
@@ -61,6 +71,11 @@ def next_oldest_rate(ir: str, machine: Machine) -> float:
         for one in loops
     ]
     return max(1.0, min(ratios, default=1.0)) ** -PRIORITY
+
+
+def has_matmul(ir: str) -> bool:
+    """Return whether a kernel multiplies matrices."""
+    return MATMUL.search(ir) is not None
 
 
 def _work(loop: str) -> _Work:

@@ -50,6 +50,11 @@ MAX_PROGRAMS = 1 << 23
 NOTHING_KNOWN = KnownContents()
 MAX_AGED = 1 << 15
 """Most programs whose age on their SM is followed, about a second of a core."""
+TIME_OF_STORES = 0.05
+"""Time of a stored byte over that of a byte read, where memory takes longest: no program waits for its stores.
+
+Of programs that read rows twice, the second time beside stores, the second pass takes less time than the first.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,8 @@ class Replay:
 
     It has no `executions` then.
     """
+    apart: bool = False
+    """Whether memory takes longest, so that programs which run at one time are at different places of their work."""
 
 
 def replay(
@@ -101,6 +108,7 @@ def replay(
     known: frozenset[str],
     concurrent: bool = False,
     aged: AgedSm | None = None,
+    memory_bound: bool = False,
     spills: LaunchSpills | None = None,
     contents: KnownContents = NOTHING_KNOWN,
     executed: Callable[[], ExecutedLaunch | None] = lambda: None,
@@ -113,9 +121,10 @@ def replay(
     Return the addresses and times of its accesses.
 
     `known` are the arguments whose memory is known. `concurrent`: the kernel is warp-specialised. `aged`: each SM serves
-    the oldest of its programs first. `spills` finds its spilled registers. `contents` are the numbers that it loads, and
-    `executed` executes it on them where they decide addresses. `skew` delays the first programs evenly, the last by that share
-    of the longest program's duration. Accesses of less than a sector are those of `whole_sectors`, as the caches move them.
+    the oldest of its programs first. `memory_bound`: it has no matmul. `spills` finds its spilled registers. `contents` are
+    the numbers that it loads, and `executed` executes it on them where they decide addresses. `skew` delays the first programs
+    evenly, the last by that share of the longest program's duration. Accesses of less than a sector are those of
+    `whole_sectors`, as the caches move them.
     Raises `ValueError` for a launch that is too large.
     """
     sizes = [int(size.constant or 0) for size in programs.sizes]
@@ -136,7 +145,7 @@ def replay(
         else:
             placed.append(simple)
             numbers.append(number)
-    timeline = Timeline(placed, indices, concurrent=concurrent)
+    timeline = Timeline(placed, indices, concurrent=concurrent, time_of_stores=TIME_OF_STORES if memory_bound else 1.0)
     executions, durations = timeline.executions, timeline.durations
     local = spills.of(placed, executions, durations.size, indices) if spills else None
     run = executed() if data_dependent and not concurrent else None
@@ -144,7 +153,8 @@ def replay(
         placed, numbers = [touches[number] for number in run.numbers], list(run.numbers)
         data_dependent, executions, durations = [], [], run.durations
     delays = np.linspace(0, skew * float(durations.max(initial=0.0)), slots) if skew else None
-    if aged is not None and delays is None and slots < durations.size <= MAX_AGED:
+    by_age = aged is not None and delays is None and slots < durations.size
+    if aged is not None and by_age and (durations.size <= MAX_AGED or durations.min() == durations.max()):
         order = schedule_by_age(durations, slots, aged)
     else:
         order = schedule(durations, slots, delays)
@@ -168,6 +178,7 @@ def replay(
         tuple(data_dependent),
         local,
         run,
+        memory_bound and by_age,
     )
 
 
@@ -245,8 +256,8 @@ def choose_layouts(
     while line < MAX_LINE_BYTES and line * TARGET_LINES < total:
         line *= 2
     accessed = sum(_accessed_bytes(stream) for one in replays for found in one.streams for stream in found)
-    smallest = max(MIN_LINE_BYTES, accessed // MAX_REFINED_EVENTS)
-    while line > smallest and sum(one.idle_bytes(line) for one in stored) > MAX_IDLE_SHARE * capacity_bytes:
+    smallest, apart = max(MIN_LINE_BYTES, accessed // MAX_REFINED_EVENTS), all(one.apart for one in replays)
+    while line > smallest and (apart or sum(one.idle_bytes(line) for one in stored) > MAX_IDLE_SHARE * capacity_bytes):
         line //= 2
     layouts: list[Blocks] = []
     first = 0

@@ -24,9 +24,9 @@ from ioaware.machine.occupancy import Occupancy, l1_bytes, occupancy
 from ioaware.result import Launch, Traffic
 from ioaware.simulation.addresses.executed_launch import executed_launch
 from ioaware.simulation.addresses.known_contents import KnownContents
-from ioaware.simulation.instruction_bound import next_oldest_rate
+from ioaware.simulation.instruction_bound import has_matmul, next_oldest_rate
 from ioaware.simulation.l1.l1_loads import loads_by_l1
-from ioaware.simulation.l1.l1_replay import L1Reads, l1_reads
+from ioaware.simulation.l1.l1_replay import L1Replay, replay_l1
 from ioaware.simulation.l1.l1_shape import L1Shape
 from ioaware.simulation.l1.shared_sectors import SharedSectors, shared_sectors
 from ioaware.simulation.l1.tma_boxes import Boxes, tma_boxes
@@ -105,6 +105,7 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
             known=arguments,
             concurrent="ttg.warp_specialize" in text,
             aged=_aged(text, at_once, machine),
+            memory_bound=not has_matmul(text),
             spills=spills,
             contents=contents,
             sms=machine.sms,
@@ -178,9 +179,9 @@ def _loads_by_l1(touches: Sequence[Touch], used: Resources | None) -> tuple[bool
     return (False,) * len(touches) if loads is None else tuple(loads_by_l1(touches, loads))
 
 
-def served_by_l1(one: PlannedLaunch, replayed: Replay, machine: Machine) -> L1Reads | None:
+def served_by_l1(one: PlannedLaunch, replayed: Replay, machine: Machine) -> L1Replay | None:
     """Return what the L1s serve; None for a launch too large to replay."""
-    return l1_reads(
+    return replay_l1(
         replayed.accesses,
         replayed.executed or replayed.executions,
         [one.by_l1[number] for number in replayed.numbers],

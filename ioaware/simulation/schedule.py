@@ -48,13 +48,15 @@ class Schedule:
     durations: Times | None = None
     sides: Numbers | None = None
     """L2 partition of each program's SM, as a mask; None where chance decides."""
+    alike: int = 1
+    """So many programs in a row are one `progress`, each on an SM of its own. `slot` has these SMs where there are several."""
 
     def times(self, programs: Numbers, work: Times) -> Times:
         """Return when programs have done so much of their work."""
         if self.progress is None or self.durations is None:
             return work + self.start[programs]
         done = np.minimum(work / np.maximum(self.durations[programs], 1.0), ALMOST)
-        return np.interp(programs + done, *self.progress)
+        return np.interp(programs // self.alike + done, *self.progress)
 
     def partitions(self, programs: Numbers) -> Numbers:
         """Return the L2 partitions of these programs' SMs, each as a mask."""
@@ -66,11 +68,16 @@ class Schedule:
         The first wave is assigned in order. A later program goes to whatever SM is free: an order of its wave by a hash stands
         for chance.
         """
-        place = self.slot.copy()
-        later = np.flatnonzero(self.wave > 0)
-        order = later[np.lexsort((_mixed(later), self.wave[later]))]
-        place[order] = self.slot[later[np.lexsort((later, self.wave[later]))]]
-        return place % count
+        return (self.slot if self.alike > 1 else _by_chance(self.slot, self.wave)) % count
+
+
+def _by_chance(place: Numbers, group: Numbers) -> Numbers:
+    """Return the places with those of each group but the first in an order by a hash."""
+    found = place.copy()
+    later = np.flatnonzero(group > 0)
+    order = later[np.lexsort((mixed(later), group[later]))]
+    found[order] = place[later[np.lexsort((later, group[later]))]]
+    return found
 
 
 def side_by_chance(programs: Numbers) -> Numbers:
@@ -78,10 +85,10 @@ def side_by_chance(programs: Numbers) -> Numbers:
 
     A hash of the program's number stands for chance.
     """
-    return (np.uint64(1) << (_mixed(programs) >> np.uint64(63))).astype(np.int64)
+    return (np.uint64(1) << (mixed(programs) >> np.uint64(63))).astype(np.int64)
 
 
-def _mixed(programs: Numbers) -> NDArray[np.uint64]:
+def mixed(programs: Numbers) -> NDArray[np.uint64]:
     """Return a hash of 64 bits of the numbers of programs."""
     mixed = programs.astype(np.uint64) + np.uint64(1)
     for shift, factor in zip((30, 27), MIXERS, strict=True):
@@ -112,6 +119,8 @@ def schedule(durations: Times, slots: int, delays: Times | None = None) -> Sched
 def schedule_by_age(durations: Times, slots: int, sm: AgedSm) -> Schedule:
     """Place programs on SMs that serve older programs first; their mean rate is 1."""
     sms, count = max(1, slots // sm.programs), durations.size
+    if sms > 1 and count > slots and durations.min() == durations.max():
+        return _alike(schedule_by_age(durations[: -(-count // sms)], sm.programs, sm), durations, slots, sms)
     first = min(slots, count)
     start, slot = np.zeros(count), np.arange(count, dtype=np.int64)
     left, now = durations.astype(np.float64).copy(), np.zeros(sms)
@@ -146,3 +155,11 @@ def schedule_by_age(durations: Times, slots: int, sm: AgedSm) -> Schedule:
     done = np.array([number + share for number, each in enumerate(marks) for share, _ in each])
     progress = np.maximum.accumulate(done), np.array([time for each in marks for _, time in each])
     return Schedule(start, slot, np.arange(count) // slots, progress, durations)
+
+
+def _alike(one: Schedule, durations: Times, slots: int, sms: int) -> Schedule:
+    """Return the schedule of SMs that all do what one does, each with programs of its own."""
+    numbers = np.arange(durations.size, dtype=np.int64)
+    turn, place = np.divmod(numbers, sms)
+    slot = one.slot[turn] * sms + _by_chance(place, np.maximum(0, turn - slots // sms + 1))
+    return Schedule(one.start[turn], slot, numbers // slots, one.progress, durations, alike=sms)

@@ -17,6 +17,7 @@ from ioaware.fakegpu.autotuning import Override
 from ioaware.machine import Machine
 from ioaware.result import Launch, ParamValue
 from ioaware.simulation.hbm_ranges import check_bounds, launch_simulation, with_data_dependent
+from ioaware.simulation.l1.behind_l1 import behind_l1
 from ioaware.simulation.l1.l1_replay import L1Reads
 from ioaware.simulation.l1.requested_reads import requested_reads
 from ioaware.simulation.planned_launch import PlannedLaunch, planned_launches, served_by_l1
@@ -51,9 +52,10 @@ def simulate(
     try:
         replays = [one.plan.replay() for one in launches]
         check_bounds(launches, replays, derived)
+        served = [served_by_l1(one, replayed, machine) for one, replayed in zip(launches, replays, strict=True)]
         done = run(
             [one.plan for one in launches],
-            replays,
+            [behind_l1(*each) for each in zip(replays, served, strict=True)],
             sizes,
             machine.level("l2").capacity_bytes,
             machine.l2_model,
@@ -65,11 +67,10 @@ def simulate(
             "Simulate a kernel whose loops the parameters decide." if "data decide" in str(error) else "Choose smaller sizes."
         )
         raise UsageError(f"{target.name} cannot be simulated: {error}", remedy) from error
-    served = [served_by_l1(one, replayed, machine) for one, replayed in zip(launches, done.replays, strict=True)]
     usable = int(machine.level("l2").capacity_bytes * machine.l2_model.reach / machine.l2_model.partitions)
     capacity, model = machine.level("l2").capacity_bytes, machine.l2_model
     dirty = capacity * model.dirty_share
-    each = zip(launches, done.launches, done.replays, strict=True)
+    each = zip(launches, done.launches, replays, strict=True)
     done = replace(done, launches=tuple(with_data_dependent(*one, derived, dirty, cold=cold) for one in each))
     simulations = [
         replace(
@@ -79,7 +80,7 @@ def simulate(
             requested_read_bytes=requested_reads(one, replayed, l1, derived, machine.sms),
         )
         for one, end, replayed, reads, writes, l1 in zip(
-            launches, done.launches, done.replays, done.reads, done.writes, served, strict=True
+            launches, done.launches, replays, done.reads, done.writes, [one and one.reads for one in served], strict=True
         )
     ]
     return simulated_result(derived, machine, launches, done, simulations, cold=cold)
@@ -105,6 +106,7 @@ def _l1_without_l2(one: PlannedLaunch, machine: Machine) -> L1Reads | None:
     if not any(one.by_l1):
         return L1Reads(0, 0)
     try:
-        return served_by_l1(one, one.plan.replay(), machine)
+        served = served_by_l1(one, one.plan.replay(), machine)
     except ValueError:
         return None
+    return served and served.reads

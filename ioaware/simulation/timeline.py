@@ -1,6 +1,6 @@
 """Give each access of a program a time.
 
-It is measured in bytes requested by the program so far.
+It is measured in bytes requested by the program so far. Stored bytes may take less time than bytes read.
 
 The accesses of a kernel and the loops around them form a tree. Innermost loops are kept in closed form, as low, high and bytes
 per iteration. Outer loops are enumerated.
@@ -85,8 +85,11 @@ class Executions:
 class Timeline:
     """Accesses of a launch with times relative to the start of their programs."""
 
-    def __init__(self, touches: Sequence[Touch], indices: Columns, *, concurrent: bool = False) -> None:
-        self._sizes = [prod(touch.shape) * touch.element_bytes for touch in touches]
+    def __init__(
+        self, touches: Sequence[Touch], indices: Columns, *, concurrent: bool = False, time_of_stores: float = 1.0
+    ) -> None:
+        share = {"write": time_of_stores}
+        self._sizes = [prod(touch.shape) * touch.element_bytes * share.get(touch.kind, 1.0) for touch in touches]
         self._executions: list[Executions] = []
         count = next(iter(indices.values())).size
         root = tree(touches)

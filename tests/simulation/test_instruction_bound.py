@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ioaware.machine import find_machine_or_file
-from ioaware.simulation.instruction_bound import next_oldest_rate
+from ioaware.simulation.instruction_bound import MEMORY_PRIORITY, has_matmul, next_oldest_rate
 from ioaware.simulation.predictions import RECORDED
 
 H200 = find_machine_or_file("H200")
@@ -37,7 +37,13 @@ def test_exponentials_let_the_oldest_lead(exponentials: int, least: float, most:
 
 def test_the_loop_that_waits_most_decides() -> None:
     assert next_oldest_rate(loop(2) + loop(0), H200) == 1.0
-    assert next_oldest_rate("no loop", H200) == 1.0
+
+
+def test_without_a_matmul_the_oldest_leads() -> None:
+    assert next_oldest_rate("%x = tt.load %p : tensor<64x!tt.ptr<f16>>", H200) == MEMORY_PRIORITY < 1
+    for product in ("tt.dot", "tt.dot_scaled", "ttng.warp_group_dot", "ttng.tc_gen5_mma"):
+        assert has_matmul(f"    %d = {product} %a, %b : tensor<64x64xf32>")
+        assert next_oldest_rate(f"    %d = {product} %a, %b : tensor<64x64xf32>", H200) == 1.0
 
 
 def test_a_loop_inside_another_is_found() -> None:

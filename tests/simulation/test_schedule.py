@@ -69,3 +69,22 @@ def test_programs_of_later_waves_go_to_any_sm() -> None:
     assert all((np.bincount(wave) == 3).all() for wave in found)
     assert (found[1] != found[0]).any()
     assert (found[2] != found[1]).any()
+
+
+@pytest.mark.parametrize(("count", "sms", "per_sm"), [(37, 4, 3), (24, 4, 3), (130, 8, 2)])
+def test_sms_with_equal_programs_all_do_the_same(count: int, sms: int, per_sm: int) -> None:
+    """Each has the times of one SM alone, whatever chance gives it."""
+    found = schedule_by_age(np.full(count, 6.0), sms * per_sm, AgedSm(per_sm, 0.7))
+    alone = schedule_by_age(np.full(-(-count // sms), 6.0), per_sm, AgedSm(per_sm, 0.7))
+    numbers, turns = np.arange(count), np.arange(count) // sms
+    for work in (0.0, 2.5, 6.0):
+        wanted = alone.times(turns, np.full(count, work))
+        assert found.times(numbers, np.full(count, work)) == pytest.approx(wanted)
+    placed = found.sms(sms)
+    assert (placed[: sms * per_sm] == numbers[: sms * per_sm] % sms).all()
+    whole = count // sms
+    assert (np.bincount(placed[: whole * sms], minlength=sms) == whole).all()
+    for slot in np.unique(found.slot):  # a slot has one program at a time
+        mine = numbers[found.slot == slot]
+        ends = found.times(mine, np.full(mine.size, 6.0))
+        assert (found.start[mine][1:] >= ends[:-1] - 1e-3).all()

@@ -1,7 +1,7 @@
 """Replay the loads and stores of some SMs through their L1s.
 
 The first programs are assigned to the SMs in order; each later one runs on any SM, as one is free. Programs of one SM advance
-in lockstep by requested bytes, as in the model of the L2. The SMs that are replayed stand for the others. Stores are written
+as in the model of the L2. The SMs that are replayed stand for the others. Stores are written
 through and leave their lines in the L1, as probes on an H200 show.
 """
 
@@ -19,8 +19,8 @@ from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.simulation.addresses.address_blocks import Masks, Rectangle, masks
 from ioaware.simulation.addresses.executed_streams import ExecutedLaunch
-from ioaware.simulation.l1.l1_shape import LINE_SECTORS, MAX_CHUNK_SECTORS, L1Shape, lines_of
-from ioaware.simulation.l1.reuse import reuse
+from ioaware.simulation.l1.l1_sets import add_served_sectors
+from ioaware.simulation.l1.l1_shape import LINE_SECTORS, MAX_CHUNK_SECTORS, L1Shape
 from ioaware.simulation.schedule import Schedule
 from ioaware.simulation.streams import Numbers, ReferenceStream, Times, reference_streams, unrolled
 from ioaware.simulation.timeline import Executions
@@ -40,18 +40,32 @@ class L1Reads:
 
 
 @dataclass(frozen=True, slots=True)
+class L1Replay:
+    """Sector bytes by number of an access: of loads through the L1, and of them what it serves."""
+
+    accessed_bytes: tuple[int, ...] = ()
+    served_bytes: tuple[int, ...] = ()
+
+    @property
+    def reads(self) -> L1Reads:
+        """Sums over all accesses."""
+        return L1Reads(sum(self.accessed_bytes), sum(self.served_bytes))
+
+
+@dataclass(frozen=True, slots=True)
 class _Events:
-    """Chunk accesses in columns; `reads` holds False for stores."""
+    """Chunk accesses in columns; `lines` are those of each chunk, and `reads` holds False for stores."""
 
     sm: Numbers
     time: Times
     order: Numbers
     chunk: Numbers
+    lines: Numbers
     mask: Masks
     reads: NDArray[np.bool_]
 
 
-def l1_reads(
+def replay_l1(
     touches: Sequence[Touch],
     executions: Sequence[Executions] | ExecutedLaunch,
     through: Sequence[bool],
@@ -60,7 +74,7 @@ def l1_reads(
     *,
     sms: int,
     shape: L1Shape,
-) -> L1Reads | None:
+) -> L1Replay | None:
     """Replay the accesses of a launch; `through` says which are loads through the L1.
 
     `storage` numbers the memory of the arguments. Where one SM has too many events, some of its waves are replayed, evenly
@@ -68,12 +82,12 @@ def l1_reads(
     """
     parts = _parts(touches, executions, through)
     if not any(through[one.touch] for one in parts):
-        return L1Reads(0, 0)
+        return L1Replay()
     sm_of = programs.sms(sms)
     used = np.unique(sm_of)
     total = sum(one.chunks for one in parts)
     if total == 0:
-        return L1Reads(0, 0)
+        return L1Replay()
     chosen = _spread(used, max(1, int(used.size * MAX_EVENTS / total)))
     kept = np.isin(sm_of, chosen)
     if total > MAX_EVENTS * used.size:
@@ -93,9 +107,12 @@ def l1_reads(
         for number, stream in found
         for part in stream.parts
     ]
-    accessed, served = _replay(events, shape)
     share = sm_of.size / max(1, int(np.count_nonzero(kept)))
-    return L1Reads(*(round(one * share / SECTOR_BYTES) * SECTOR_BYTES for one in (accessed, served)))
+    scaled = (
+        tuple(round(one * share) * SECTOR_BYTES for one in sectors)
+        for sectors in _replay(events, shape.capacity_bytes, len(touches))
+    )
+    return L1Replay(*scaled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +181,9 @@ def _events(
     stream: ReferenceStream, part: Rectangle, number: int, sm_of: Numbers, tensor: int, sectors: int, *, reads: bool
 ) -> _Events:
     which, chunk, mask = chunks(stream.base, part, sectors)
-    of = [np.full(which.size, value) for value in (number, reads)]
+    of = [np.full(which.size, value) for value in (number, sectors // LINE_SECTORS, reads)]
     base = tensor * TENSOR_BYTES // (sectors * SECTOR_BYTES)
-    return _Events(sm_of[stream.program[which]], stream.time[which], of[0], base + chunk, mask, of[1])
+    return _Events(sm_of[stream.program[which]], stream.time[which], of[0], base + chunk, of[1], mask, of[2])
 
 
 def chunks(base: Numbers, part: Rectangle, sectors: int) -> tuple[Numbers, Numbers, Masks]:
@@ -185,20 +202,19 @@ def chunks(base: Numbers, part: Rectangle, sectors: int) -> tuple[Numbers, Numbe
     return which // rows, chunk, mask
 
 
-def _replay(found: Sequence[_Events], shape: L1Shape) -> tuple[float, float]:
-    """Return accessed and served bytes of the replayed SMs."""
+def _replay(found: Sequence[_Events], capacity_bytes: int, count: int) -> tuple[list[int], list[int]]:
+    """Return accessed and served sectors of the replayed SMs, by number of the access, of so many."""
     columns = [
-        np.concatenate([getattr(one, name) for one in found]) for name in ("sm", "time", "order", "chunk", "mask", "reads")
+        np.concatenate([getattr(one, name) for one in found])
+        for name in ("sm", "time", "order", "chunk", "lines", "mask", "reads")
     ]
     sm, time, order = columns[:3]
     ordered = np.lexsort((order.astype(np.int16), time, sm.astype(np.int16)))
-    sm, chunk, mask, reads = (column[ordered] for column in (sm, *columns[3:]))
+    sm, order, chunk, lines, mask, reads = (column[ordered] for column in (sm, order, *columns[3:]))
     edges = np.flatnonzero(np.concatenate(([True], sm[1:] != sm[:-1], [True])))
-    distances, known = reuse(chunk, mask, lines_of(mask), edges)
-    served_sectors, sectors = shape.hit_shares(distances) * known, np.bitwise_count(mask)
-    accessed = served = 0.0
+    served = np.zeros(count, dtype=np.int64)
     for start, end in pairwise(edges.tolist()):
         one = slice(start, end)
-        accessed += float(sectors[one][reads[one]].sum())
-        served += float(served_sectors[one][reads[one]].sum())
-    return accessed * SECTOR_BYTES, served * SECTOR_BYTES
+        add_served_sectors(served, capacity_bytes, chunk[one], lines[one], mask[one], order[one], reads[one])
+    accessed = np.bincount(order[reads], np.bitwise_count(mask[reads]), count).astype(np.int64)
+    return accessed.tolist(), served.tolist()

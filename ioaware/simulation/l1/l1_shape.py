@@ -1,4 +1,4 @@
-"""Model the L1 of one SM by reuse distances.
+"""Model the L1 of one SM by reuse distances, where single lines are not replayed.
 
 An access hits if few enough other lines were used since the last access to its line. Lines are spread over sets by a hash, so
 that the least distance of a miss varies from line to line: it is taken as normally distributed about the capacity.
@@ -18,10 +18,10 @@ from ioaware.machine.model import SECTOR_BYTES, L1Model
 
 MAX_CHUNK_SECTORS, LINE_SECTORS = 64, 4
 LINE_BYTES = LINE_SECTORS * SECTOR_BYTES
-FIRST_OF_LINES = np.uint64(sum(1 << sector for sector in range(0, MAX_CHUNK_SECTORS, LINE_SECTORS)))
-"""Mask with the first sector of every line of 128 bytes in a chunk."""
 Numbers = NDArray[np.int64]
 Shares = NDArray[np.float64]
+NEVER = -1
+"""Distance of an access without an earlier one."""
 DEVIATIONS = 9
 """Standard deviations beyond the mean at which a share of hits is 0 in float64."""
 
@@ -45,9 +45,3 @@ class L1Shape:
         farthest = int(min(distances.max(initial=0), mean + DEVIATIONS * deviation)) + 1
         shares = [0.5 * (1 + erf((mean - one) / (deviation * sqrt(2)))) for one in range(farthest)]
         return np.array([*shares, 0.0])[np.minimum(distances, farthest)]  # the last one is that of NEVER, too
-
-
-def lines_of(masks: NDArray[np.uint64]) -> Numbers:
-    """Return how many lines of 128 bytes the sectors of each mask of a chunk lie in."""
-    one, two, three = (masks >> np.uint64(sectors) for sectors in (1, 2, 3))
-    return np.bitwise_count((masks | one | two | three) & FIRST_OF_LINES).astype(np.int64)

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ioaware.simulation.l1.l1_shape import L1Shape
-from ioaware.simulation.l1.reuse import NEVER
+from ioaware.simulation.l1.l1_shape import NEVER, L1Shape
 from ioaware.simulation.spills.execution_order import execution_order
 from ioaware.simulation.spills.machine_trace import WORD_BYTES, MachineTrace, words_of
 

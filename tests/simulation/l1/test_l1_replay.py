@@ -1,4 +1,4 @@
-"""The L1 model: reuse distances by brute force, limits, and monotony in capacity."""
+"""The L1 model: sets by brute force, recorded rows that are read again, and limits of the model by distances."""
 
 from __future__ import annotations
 
@@ -12,36 +12,59 @@ import pytest
 
 import ioaware
 from ioaware.machine.model import L1_OF_H200
-from ioaware.simulation.l1.l1_shape import LINE_BYTES, L1Shape, lines_of
-from ioaware.simulation.l1.reuse import NEVER, reuse
+from ioaware.simulation.l1.l1_sets import PLACE_OF_NEW, WAYS, _set_of, add_served_sectors
+from ioaware.simulation.l1.l1_shape import LINE_BYTES, NEVER, L1Shape
 
 
-def by_hand(chunks: list[int], lines: dict[int, int]) -> list[int]:
-    """Return the distances by a list of chunks, the most recent first."""
-    recent: list[int] = []
-    found: list[int] = []
-    for chunk in chunks:
-        if chunk in recent:
-            at = recent.index(chunk)
-            found.append(sum(lines[other] for other in recent[:at]))
-            recent.pop(at)
-        else:
-            found.append(NEVER)
-        recent.insert(0, chunk)
-    return found
+def by_hand(accesses: list[tuple[int, int, int, bool]], sets: int) -> dict[int, int]:
+    """Return the sectors that hit, by number, with a list of lines and sectors for each set."""
+    held: dict[int, list[tuple[int, int]]] = {}
+    served: dict[int, int] = {}
+    for line, sectors, number, reads in accesses:
+        lines = held.setdefault(_set_of(line, sets), [])
+        known = next((had for one, had in lines if one == line), None)
+        if reads:
+            served[number] = served.get(number, 0) + ((known or 0) & sectors).bit_count()
+        lines[:] = [pair for pair in lines if pair[0] != line]
+        lines.insert(PLACE_OF_NEW if known is None else 0, (line, (known or 0) | sectors))  # at the end of a shorter list
+        del lines[WAYS:]
+    return served
 
 
-def test_reuse_distances_are_those_of_an_lru_list() -> None:
-    """Two SMs each have their own list."""
-    for seed in range(60):
+def replayed(capacity_bytes: int, accesses: list[tuple[int, int, int, bool]]) -> list[int]:
+    """Return served sectors of three instructions; every chunk is a line."""
+    served, (line, sectors, number, reads) = np.zeros(3, dtype=np.int64), zip(*accesses, strict=True)
+    kinds = np.array(line), np.ones(len(line), dtype=np.int64), np.array(sectors, dtype=np.uint64)
+    add_served_sectors(served, capacity_bytes, *kinds, np.array(number), np.array(reads))
+    return served.tolist()
+
+
+@pytest.mark.parametrize("sets", [1, 3, 8])
+def test_served_sectors_are_those_of_lists_of_lines(sets: int) -> None:
+    for seed in range(40):
         chosen = random.Random(seed)
-        lines = {chunk: chosen.randrange(1, 17) for chunk in range(9)}
-        sms = [[chosen.randrange(9) for _ in range(chosen.randrange(1, 80))] for _ in range(2)]
-        chunks = np.array([chunk for sm in sms for chunk in sm])
-        edges = np.array([0, len(sms[0]), chunks.size])
-        masks = np.ones(chunks.size, dtype=np.uint64)
-        found, _ = reuse(chunks, masks, np.array([lines[chunk] for chunk in chunks.tolist()]), edges)
-        assert found.tolist() == [*by_hand(sms[0], lines), *by_hand(sms[1], lines)], seed
+        accesses = [
+            (chosen.randrange(5 * sets), chosen.randrange(1, 16), chosen.randrange(3), chosen.random() < 0.8)
+            for _ in range(chosen.randrange(1, 200))
+        ]
+        wanted = by_hand(accesses, sets)
+        assert replayed(sets * WAYS * LINE_BYTES, accesses) == [wanted.get(number, 0) for number in range(3)], seed
+
+
+@pytest.mark.parametrize("sets", [56, 448])
+def test_memory_as_large_as_the_cache_is_kept_and_read_again(sets: int) -> None:
+    lines = sets * WAYS
+    twice = [(sets + line, 15, number, True) for number in range(2) for line in range(lines)]
+    assert replayed(sets * WAYS * LINE_BYTES, twice) == [0, 4 * lines, 0]
+    assert replayed(0, twice) == [0, 0, 0]
+
+
+def test_a_chunk_is_its_lines() -> None:
+    served = np.zeros(1, dtype=np.int64)
+    masks = np.array([0x00F0_0000_0000_00FF, 0x0FF0_0000_0000_0F0F], dtype=np.uint64)
+    once = np.array([7, 7]), np.array([16, 16]), masks, np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.bool_)
+    add_served_sectors(served, 1 << 18, *once)
+    assert served.tolist() == [(int(masks[0]) & int(masks[1])).bit_count()]
 
 
 def test_a_first_access_misses_in_any_cache_and_every_access_without_one() -> None:
@@ -56,28 +79,6 @@ def test_a_larger_cache_never_hits_less_and_a_longer_distance_never_more() -> No
     for small, large in pairwise(shares):
         assert bool((large >= small - 1e-12).all())
     assert all(bool((np.diff(one) <= 1e-12).all()) for one in shares)
-
-
-@pytest.mark.parametrize(
-    ("mask", "lines"), [(0, 0), (1, 1), (0b1000, 1), (0b11000, 2), (0b1_0001_0001, 3), ((1 << 64) - 1, 16)]
-)
-def test_lines_of_a_mask(mask: int, lines: int) -> None:
-    assert lines_of(np.array([mask], dtype=np.uint64)).tolist() == [lines]
-
-
-def test_known_sectors_are_those_of_earlier_accesses() -> None:
-    for seed in range(40):
-        chosen = random.Random(seed)
-        pairs = [(chosen.randrange(6), chosen.getrandbits(64) & chosen.getrandbits(64)) for _ in range(chosen.randrange(80))]
-        seen: dict[int, int] = {}
-        counted: list[int] = []
-        for chunk, mask in pairs:
-            counted.append((seen.get(chunk, 0) & mask).bit_count())
-            seen[chunk] = seen.get(chunk, 0) | mask
-        chunks, masks = (np.array([pair[at] for pair in pairs], dtype=kind) for at, kind in enumerate((np.int64, np.uint64)))
-        _, known = reuse(chunks, masks, np.ones(chunks.size, dtype=np.int64), np.array([0, chunks.size]))
-        assert known.tolist() == counted, seed
-    assert LINE_BYTES == 128
 
 
 def test_the_parameters_give_the_recorded_misses_of_slices_that_are_read_again() -> None:

@@ -1,0 +1,110 @@
+"""Replay the accesses of an SM through the sets of its L1, as machine code.
+
+A set has six lines in an order. A line that comes takes the third place, and a hit moves it to the first. The last one leaves.
+So lines that were read again stay longer than those that were read once. A piece of memory as large as one way fills all sets
+evenly; how the next piece lies on them is taken as chance.
+
+Source of ways and place: rows that programs of an SM read two and four times, in `ioaware/recorded/l1/h200-rows.json`, and
+recorded softmaxes and norms; no attention kernel. NVIDIA publishes neither.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ioaware.simulation.addresses.address_blocks import Masks, Numbers
+from ioaware.simulation.addresses.bit_count import bit_count
+from ioaware.simulation.compiled import compiled, inlined
+from ioaware.simulation.l1.l1_shape import LINE_BYTES, LINE_SECTORS
+from ioaware.simulation.l2.cache_sets import MIXERS
+
+WAYS, PLACE_OF_NEW = 6, 2
+EMPTY = -1
+NOTHING, LINE_OF_SECTORS, SECTORS_OF_LINE = np.uint64(0), np.uint64((1 << LINE_SECTORS) - 1), np.uint64(LINE_SECTORS)
+
+
+def add_served_sectors(
+    served: Numbers,
+    capacity_bytes: int,
+    chunks: Numbers,
+    lines: Numbers,
+    masks: Masks,
+    number: Numbers,
+    reads: NDArray[np.bool_],
+) -> None:
+    """Add the sectors of loads that hit in an L1 to those of their instructions.
+
+    An access of instruction `number` is to a chunk of so many `lines`, with a mask of its sectors; those that are not `reads`
+    store.
+    """
+    sets = capacity_bytes // (LINE_BYTES * WAYS)
+    if sets:
+        held, valid = np.full(sets * WAYS, EMPTY, dtype=np.int64), np.zeros(sets * WAYS, dtype=np.uint64)
+        _replay(chunks, lines, masks, number, reads, sets, held, valid, served)
+
+
+@compiled
+def _replay(
+    chunks: Numbers,
+    lines: Numbers,
+    masks: Masks,
+    number: Numbers,
+    reads: NDArray[np.bool_],
+    sets: int,
+    held: Numbers,
+    valid: Masks,
+    served: Numbers,
+) -> None:
+    """Replay accesses; `held` and `valid` are the lines of each set in order, and their sectors."""
+    for at in range(chunks.size):
+        line, mask = chunks[at] * lines[at], masks[at]
+        while mask != NOTHING:
+            sectors = mask & LINE_OF_SECTORS
+            if sectors != NOTHING:
+                first = _set_of(line, sets) * WAYS
+                known = _take(held, valid, first, line)
+                if reads[at]:
+                    served[number[at]] += bit_count(known & sectors)
+                place = first
+                while held[place] != line:
+                    place += 1
+                valid[place] |= sectors
+            line, mask = line + 1, mask >> SECTORS_OF_LINE
+
+
+@inlined
+def _take(held: Numbers, valid: Masks, first: int, line: int) -> np.uint64:
+    """Move a line to its place in the set that begins at `first`; return the sectors that it had."""
+    place = WAYS - 1
+    for way in range(WAYS):
+        if held[first + way] == line:
+            place = way
+            break
+    hit = held[first + place] == line
+    known, to = valid[first + place] if hit else NOTHING, 0 if hit else _first_place(held, first)
+    for way in range(first + place, first + to, -1):
+        held[way], valid[way] = held[way - 1], valid[way - 1]
+    held[first + to], valid[first + to] = line, known
+    return known
+
+
+@inlined
+def _first_place(held: Numbers, first: int) -> int:
+    """Return the place of a line that comes into the set that begins at `first`.
+
+    It is an earlier one only where that is empty.
+    """
+    for place in range(PLACE_OF_NEW):
+        if held[first + place] == EMPTY:
+            return place
+    return PLACE_OF_NEW
+
+
+@inlined
+def _set_of(line: int, sets: int) -> int:
+    """Return the set of a line; memory that is so many lines long fills all sets, from one that a hash chooses."""
+    piece = line // sets
+    mixed = np.uint64(piece + 1) * MIXERS[0]
+    mixed = (mixed ^ (mixed >> np.uint64(31))) * MIXERS[1]
+    return (line - piece * sets + int(mixed >> np.uint64(33))) % sets
