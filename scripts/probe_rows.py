@@ -1,4 +1,6 @@
-"""Measure rows that programs read several times: what the L1 keeps, and how programs of an SM drift apart, under ncu.
+"""Measure rows that programs read several times, under ncu.
+
+They show what an L1 keeps, and how programs of an SM drift apart.
 
     PYTHONPATH=. python3 scripts/probe_rows.py FILE [--small]     (a CUDA GPU, Triton, ncu with counter permission; about 60 s)
 

@@ -81,8 +81,8 @@ class L1Model:
     """Parameters of an SM's L1 for `simulate`.
 
     `reach` is the mean reuse distance that just hits, over the capacity. `sets` gives its deviation: the square root of `sets`
-    times the lines of the cache. `shared_steps` are the bytes of shared memory that the driver configures, and a program with
-    more than `prefers_shared_bytes` gets the most.
+    times the lines of the cache. Both are of spilled registers, whose lines are not replayed. `shared_steps` are the bytes of
+    shared memory that the driver configures, and a program with more than `prefers_shared_bytes` gets the most.
     """
 
     reach: float
@@ -97,7 +97,7 @@ L1_OF_H200 = L1Model(
     35.0,
     tuple(kib << 10 for kib in (32, 64, 132, 164, 196, 228)),
     48 << 10,
-    "kernels that read a slice again beside 5 sizes of shared memory, on an H200: ioaware/recorded/l1/h200-l1.json",
+    "slices and rows that programs read again, on an H200: ioaware/recorded/l1",
 )
 
 

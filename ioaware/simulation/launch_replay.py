@@ -51,9 +51,9 @@ NOTHING_KNOWN = KnownContents()
 MAX_AGED = 1 << 15
 """Most programs whose age on their SM is followed, about a second of a core."""
 TIME_OF_STORES = 0.05
-"""Time of a stored byte over that of a byte read, where memory takes longest: no program waits for its stores.
+"""Time of a stored byte over that of a byte read, where memory takes longest.
 
-Of programs that read rows twice, the second time beside stores, the second pass takes less time than the first.
+No program waits for its stores. Of programs that read rows twice, the second time beside stores, the second pass takes less time than the first.
 """
 
 
@@ -96,7 +96,10 @@ class Replay:
     It has no `executions` then.
     """
     apart: bool = False
-    """Whether memory takes longest, so that programs which run at one time are at different places of their work."""
+    """Whether memory takes longest.
+
+    Programs that run at one time are at different places of their work then.
+    """
 
 
 def replay(

@@ -49,7 +49,10 @@ class Schedule:
     sides: Numbers | None = None
     """L2 partition of each program's SM, as a mask; None where chance decides."""
     alike: int = 1
-    """So many programs in a row are one `progress`, each on an SM of its own. `slot` has these SMs where there are several."""
+    """So many programs in a row are one `progress`, each on an SM of its own.
+
+    `slot` has these SMs where there are several.
+    """
 
     def times(self, programs: Numbers, work: Times) -> Times:
         """Return when programs have done so much of their work."""
@@ -158,7 +161,10 @@ def schedule_by_age(durations: Times, slots: int, sm: AgedSm) -> Schedule:
 
 
 def _alike(one: Schedule, durations: Times, slots: int, sms: int) -> Schedule:
-    """Return the schedule of SMs that all do what one does, each with programs of its own."""
+    """Return the schedule of SMs that all do what one does.
+
+    Each has programs of its own.
+    """
     numbers = np.arange(durations.size, dtype=np.int64)
     turn, place = np.divmod(numbers, sms)
     slot = one.slot[turn] * sms + _by_chance(place, np.maximum(0, turn - slots // sms + 1))

@@ -110,7 +110,7 @@ def _notes(
     notes = [
         f"L2 of {machine.name}: {machine.level('l2').capacity_bytes:,} bytes, {model.partitions} partitions, least recently "
         f"used replaced ({model.source})",
-        "programs of a wave advance in lockstep by requested bytes",
+        "programs of a wave advance by requested bytes: in step where matmuls bound them, otherwise the oldest of an SM leads",
         _l1_note(machine, simulations),
     ]
     if any(one.spills for one in simulations):

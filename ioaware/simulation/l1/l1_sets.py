@@ -75,7 +75,10 @@ def _replay(
 
 @inlined
 def _take(held: Numbers, valid: Masks, first: int, line: int) -> np.uint64:
-    """Move a line to its place in the set that begins at `first`; return the sectors that it had."""
+    """Move a line to its place in the set that begins at `first`.
+
+    Return the sectors that it had.
+    """
     place = WAYS - 1
     for way in range(WAYS):
         if held[first + way] == line:
@@ -103,7 +106,10 @@ def _first_place(held: Numbers, first: int) -> int:
 
 @inlined
 def _set_of(line: int, sets: int) -> int:
-    """Return the set of a line; memory that is so many lines long fills all sets, from one that a hash chooses."""
+    """Return the set of a line.
+
+    Memory that is so many lines long fills all sets, from one that a hash chooses.
+    """
     piece = line // sets
     mixed = np.uint64(piece + 1) * MIXERS[0]
     mixed = (mixed ^ (mixed >> np.uint64(31))) * MIXERS[1]

@@ -59,7 +59,10 @@ def test_runs_of_another_length_are_no_repeated_reads() -> None:
 
 
 def test_tiles_in_the_l1_are_read_from_memory_about_once(tmp_path: Path) -> None:
-    """What a program reads first is never left out; a few lines leave the L2 before the L1 loses them."""
+    """What a program reads first is never left out.
+
+    A few lines leave the L2 before the L1 loses them.
+    """
     path = tmp_path / "tiles.py"
     path.write_text(TILES)
     found = ioaware.simulate(f"{path}:held", machine="H200")

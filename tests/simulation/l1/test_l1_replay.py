@@ -1,4 +1,4 @@
-"""The L1 model: sets by brute force, recorded rows that are read again, and limits of the model by distances."""
+"""The L1 model: sets by brute force, and limits of the model by distances."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ioaware.simulation.l1.l1_shape import LINE_BYTES, NEVER, L1Shape
 
 
 def by_hand(accesses: list[tuple[int, int, int, bool]], sets: int) -> dict[int, int]:
-    """Return the sectors that hit, by number, with a list of lines and sectors for each set."""
+    """Return the sectors that hit, by number, from a list of lines a set."""
     held: dict[int, list[tuple[int, int]]] = {}
     served: dict[int, int] = {}
     for line, sectors, number, reads in accesses:

@@ -1,4 +1,7 @@
-"""Rows that programs of an SM read again, as an H200 counted them, in the models of the L1, the L2 and the programs' drift."""
+"""Rows that programs of an SM read again, as an H200 counted them.
+
+The models of the L1, of the L2 and of the drift of programs have to give the counts.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,10 @@ def simulated(target: str, one: dict[str, Any]) -> Simulated:
 
 @pytest.mark.parametrize(("passes", "stores"), [(2, False), (4, False), (2, True)])
 def test_an_l1_serves_as_much_of_the_rows_as_was_counted(target: str, passes: int, stores: bool) -> None:
-    """Shares of the repeated reads that hit, where rows take 64 to 256 KiB of an SM; up to 0.11 off on average."""
+    """Shares of the repeated reads that hit are up to 0.11 off on average.
+
+    Rows take 64 to 256 KiB of an SM.
+    """
     errors: list[float] = []
     for one in probes("rows", passes=passes, stores=stores, warps=4):
         if not 64 << 10 <= one["programs"] * one["row_bytes"] <= 256 << 10:
@@ -80,7 +86,10 @@ def test_an_l1_serves_as_much_of_the_rows_as_was_counted(target: str, passes: in
 
 
 def test_hbm_reads_of_rows_that_are_read_twice_are_those_counted(target: str) -> None:
-    """Programs are at different places of their work: kept in step, they read up to 22 % less beside stores."""
+    """Programs are at different places of their work.
+
+    Kept in step, they read up to 22 % less beside stores.
+    """
     found = {
         (one["warps"], one["row_bytes"], one["stores"]): (simulated(target, one).hbm, one["hbm_read_bytes"])
         for one in probes("ages")

@@ -41,8 +41,8 @@ def simulate(
 
     They are given by launch and by tensor.
 
-    Replays the launches that derive finds through a model of the named GPU's L2. Programs run in launch order and in lockstep,
-    on as many slots as registers and shared memory admit. Prints how often each tensor is read, why it is read again, and the
+    Replays the launches that derive finds through models of the named GPU's L1s and L2. Programs run in launch order, on as
+    many slots as registers and shared memory admit. Prints how often each tensor is read, why it is read again, and the
     range of the sums. A machine file starts from a preset and changes some of its numbers. Needs no GPU.
     Example: ioaware
     simulate flash2 --machine H200 -p seq_len=65536 -p heads=4 -p head_dim=128
