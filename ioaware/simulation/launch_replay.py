@@ -53,7 +53,8 @@ MAX_AGED = 1 << 15
 TIME_OF_STORES = 0.05
 """Time of a stored byte over that of a byte read, where memory takes longest.
 
-No program waits for its stores. Of programs that read rows twice, the second time beside stores, the second pass takes less time than the first.
+No program waits for its stores. Of programs that read rows twice, the second time beside stores, the second pass takes less
+time than the first.
 """
 
 

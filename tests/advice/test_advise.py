@@ -136,7 +136,7 @@ def test_a_planted_worse_configuration_ranks_lower(file: Path, tmp_path: Path, m
     }
     assert found.best.change["matmul_kernel:GROUP_SIZE_M"] > 1
     assert found.best.hbm_bytes < 0.8 * groups[1].hbm_bytes
-    assert found.best.requested_bytes < groups[1].requested_bytes  # programs of one SM share A in its L1
+    assert found.best.requested_bytes == pytest.approx(groups[1].requested_bytes, rel=0.05)  # an SM's programs share A, or B
     assert found.best.requested_bytes % SECTOR_BYTES == 0
 
 

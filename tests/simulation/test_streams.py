@@ -26,10 +26,11 @@ def sweeps(x, y, TIMES: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr)
     total = tl.zeros((BLOCK,), tl.float32)
     for _ in range(TIMES):
         for block in range(BLOCKS):
-            total += tl.load(x + (row * BLOCKS + block) * BLOCK + tl.arange(0, BLOCK))
+            total += tl.load(x + (row * BLOCKS + block) * BLOCK + tl.arange(0, BLOCK), cache_modifier=".cg")
     for block in range(BLOCKS):
         at = row * BLOCKS + block
-        tl.store(y + at * BLOCK + tl.arange(0, BLOCK), total + tl.load(x + at * BLOCK + tl.arange(0, BLOCK)))
+        total += tl.load(x + at * BLOCK + tl.arange(0, BLOCK), cache_modifier=".cg")
+        tl.store(y + at * BLOCK + tl.arange(0, BLOCK), total)
 
 @triton.jit
 def columns(x, y, ROWS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):

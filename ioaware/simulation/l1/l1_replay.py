@@ -41,7 +41,10 @@ class L1Reads:
 
 @dataclass(frozen=True, slots=True)
 class L1Replay:
-    """Sector bytes by number of an access: of loads through the L1, and of them what it serves."""
+    """Sector bytes of loads through the L1, and of them what it serves.
+
+    Both are by number of the access.
+    """
 
     accessed_bytes: tuple[int, ...] = ()
     served_bytes: tuple[int, ...] = ()
@@ -54,7 +57,10 @@ class L1Replay:
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """Chunk accesses in columns; `lines` are those of each chunk, and `reads` holds False for stores."""
+    """Chunk accesses in columns.
+
+    `lines` are those of each chunk, and `reads` holds False for stores.
+    """
 
     sm: Numbers
     time: Times
@@ -203,7 +209,10 @@ def chunks(base: Numbers, part: Rectangle, sectors: int) -> tuple[Numbers, Numbe
 
 
 def _replay(found: Sequence[_Events], capacity_bytes: int, count: int) -> tuple[list[int], list[int]]:
-    """Return accessed and served sectors of the replayed SMs, by number of the access, of so many."""
+    """Return accessed and served sectors of the replayed SMs by access.
+
+    `count` is how many accesses there are.
+    """
     columns = [
         np.concatenate([getattr(one, name) for one in found])
         for name in ("sm", "time", "order", "chunk", "lines", "mask", "reads")

@@ -56,7 +56,10 @@ def _replay(
     valid: Masks,
     served: Numbers,
 ) -> None:
-    """Replay accesses; `held` and `valid` are the lines of each set in order, and their sectors."""
+    """Replay accesses.
+
+    `held` and `valid` are the lines of each set in order, and their sectors.
+    """
     for at in range(chunks.size):
         line, mask = chunks[at] * lines[at], masks[at]
         while mask != NOTHING:
