@@ -52,7 +52,6 @@ class SequenceResult:
     """
 
     launches: tuple[LaunchTraffic, ...]
-    replays: tuple[Replay, ...]
     reads: tuple[tuple[int, ...], ...]
     writes: tuple[tuple[int, ...], ...]
     every: int
@@ -97,9 +96,7 @@ def run(
             refused = str(error)
     every = zip(nominal, *variants, strict=True)
     reads, writes = zip(*(([one.read_bytes for one in each], [one.write_bytes for one in each]) for each in every), strict=True)
-    return SequenceResult(
-        tuple(nominal), tuple(replays), tuple(map(tuple, reads)), tuple(map(tuple, writes)), streams.sample.every, refused
-    )
+    return SequenceResult(tuple(nominal), tuple(map(tuple, reads)), tuple(map(tuple, writes)), streams.sample.every, refused)
 
 
 @dataclass(frozen=True, slots=True)
