@@ -5,7 +5,7 @@ So lines that were read again stay longer than those that were read once. A piec
 evenly; how the next piece lies on them is taken as chance.
 
 Source of ways and place: rows that programs of an SM read two and four times, in `ioaware/recorded/l1/h200-rows.json`, and
-recorded softmaxes and norms; no attention kernel. NVIDIA publishes neither.
+recorded softmaxes and norms. NVIDIA publishes neither.
 """
 
 from __future__ import annotations
