@@ -24,13 +24,13 @@ from ioaware.machine.occupancy import Occupancy, l1_bytes, occupancy
 from ioaware.result import Launch, Traffic
 from ioaware.simulation.addresses.executed_launch import executed_launch
 from ioaware.simulation.addresses.known_contents import KnownContents
-from ioaware.simulation.instruction_bound import has_matmul, next_oldest_rate
 from ioaware.simulation.l1.l1_loads import loads_by_l1
 from ioaware.simulation.l1.l1_replay import L1Replay, replay_l1
 from ioaware.simulation.l1.l1_shape import L1Shape
 from ioaware.simulation.l1.shared_sectors import SharedSectors, shared_sectors
 from ioaware.simulation.l1.tma_boxes import Boxes, tma_boxes
 from ioaware.simulation.launch_replay import Replay, replay
+from ioaware.simulation.program_drift import has_matmul, next_oldest_rate
 from ioaware.simulation.schedule import AgedSm
 from ioaware.simulation.sequence import LaunchPlan
 from ioaware.simulation.spills.launch_spills import LaunchSpills, launch_spills

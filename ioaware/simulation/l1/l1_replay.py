@@ -1,8 +1,8 @@
 """Replay the loads and stores of some SMs through their L1s.
 
 The first programs are assigned to the SMs in order; each later one runs on any SM, as one is free. Programs of one SM advance
-as in the model of the L2. The SMs that are replayed stand for the others. Stores are written
-through and leave their lines in the L1, as probes on an H200 show.
+as in the model of the L2. The SMs that are replayed stand for the others. Stores are written through and leave their lines in
+the L1, as probes on an H200 show.
 """
 
 from __future__ import annotations

@@ -65,46 +65,40 @@ def _replay(
         while mask != NOTHING:
             sectors = mask & LINE_OF_SECTORS
             if sectors != NOTHING:
-                first = _set_of(line, sets) * WAYS
-                known = _take(held, valid, first, line)
+                place = _take(held, valid, _set_of(line, sets) * WAYS, line)
                 if reads[at]:
-                    served[number[at]] += bit_count(known & sectors)
-                place = first
-                while held[place] != line:
-                    place += 1
+                    served[number[at]] += bit_count(valid[place] & sectors)
                 valid[place] |= sectors
             line, mask = line + 1, mask >> SECTORS_OF_LINE
 
 
 @inlined
-def _take(held: Numbers, valid: Masks, first: int, line: int) -> np.uint64:
+def _take(held: Numbers, valid: Masks, first: int, line: int) -> int:
     """Move a line to its place in the set that begins at `first`.
 
-    Return the sectors that it had.
+    It keeps the sectors that it had. Return the place.
     """
-    place = WAYS - 1
-    for way in range(WAYS):
-        if held[first + way] == line:
-            place = way
-            break
-    hit = held[first + place] == line
-    known, to = valid[first + place] if hit else NOTHING, 0 if hit else _first_place(held, first)
-    for way in range(first + place, first + to, -1):
+    found = first
+    while found < first + WAYS - 1 and held[found] != line:
+        found += 1
+    hit = held[found] == line
+    known, place = valid[found] if hit else NOTHING, first if hit else _place_of_new(held, first)
+    for way in range(found, place, -1):
         held[way], valid[way] = held[way - 1], valid[way - 1]
-    held[first + to], valid[first + to] = line, known
-    return known
+    held[place], valid[place] = line, known
+    return place
 
 
 @inlined
-def _first_place(held: Numbers, first: int) -> int:
+def _place_of_new(held: Numbers, first: int) -> int:
     """Return the place of a line that comes into the set that begins at `first`.
 
     It is an earlier one only where that is empty.
     """
-    for place in range(PLACE_OF_NEW):
-        if held[first + place] == EMPTY:
+    for place in range(first, first + PLACE_OF_NEW):
+        if held[place] == EMPTY:
             return place
-    return PLACE_OF_NEW
+    return first + PLACE_OF_NEW
 
 
 @inlined

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from ioaware.machine import find_machine_or_file
-from ioaware.simulation.instruction_bound import MEMORY_PRIORITY, has_matmul, next_oldest_rate
 from ioaware.simulation.predictions import RECORDED
+from ioaware.simulation.program_drift import MEMORY_PRIORITY, has_matmul, next_oldest_rate
 
 H200 = find_machine_or_file("H200")
 
