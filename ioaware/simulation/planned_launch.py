@@ -30,7 +30,7 @@ from ioaware.simulation.l1.l1_shape import L1Shape
 from ioaware.simulation.l1.shared_sectors import SharedSectors, shared_sectors
 from ioaware.simulation.l1.tma_boxes import Boxes, tma_boxes
 from ioaware.simulation.launch_replay import Replay, replay
-from ioaware.simulation.program_drift import has_matmul, next_oldest_rate
+from ioaware.simulation.program_drift import has_matmul, rates_by_age
 from ioaware.simulation.schedule import AgedSm
 from ioaware.simulation.sequence import LaunchPlan
 from ioaware.simulation.spills.launch_spills import LaunchSpills, launch_spills
@@ -104,7 +104,7 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
             at_once.programs,
             known=arguments,
             concurrent="ttg.warp_specialize" in text,
-            aged=_aged(text, at_once, machine),
+            aged=_aged(text, at_once, machine, warps),
             memory_bound=not has_matmul(text),
             spills=spills,
             contents=contents,
@@ -168,10 +168,10 @@ def _spills(used: Resources | None, warps: int, at_once: Occupancy, shape: L1Sha
     return launch_spills(used.cubin, used.local_bytes, warps=warps, at_once=at_once, shape=shape)
 
 
-def _aged(text: str, at_once: Occupancy, machine: Machine) -> AgedSm | None:
+def _aged(text: str, at_once: Occupancy, machine: Machine, warps: int) -> AgedSm | None:
     """Return how an SM serves its programs by age; None where it serves all alike."""
-    share = next_oldest_rate(text, machine)
-    return AgedSm(at_once.per_sm, share) if share < 1 and at_once.per_sm > 1 else None
+    rates = rates_by_age(text, machine, at_once.per_sm, warps)
+    return AgedSm(rates) if min(rates, default=1.0) < 1 else None
 
 
 def _loads_by_l1(touches: Sequence[Touch], used: Resources | None) -> tuple[bool, ...]:

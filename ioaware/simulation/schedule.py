@@ -21,13 +21,17 @@ MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 @dataclass(frozen=True, slots=True)
 class AgedSm:
-    """SM that serves the oldest of its `programs` first.
+    """SM that serves the oldest of its programs first.
 
-    `next_rate` is the rate of a program over that of the next older one.
+    `rates` are those of its programs over that of the oldest, which comes first.
     """
 
-    programs: int
-    next_rate: float
+    rates: tuple[float, ...]
+
+    @property
+    def programs(self) -> int:
+        """How many run at once."""
+        return len(self.rates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +132,11 @@ def schedule_by_age(durations: Times, slots: int, sm: AgedSm) -> Schedule:
     start, slot = np.zeros(count), np.arange(count, dtype=np.int64)
     left, now = durations.astype(np.float64).copy(), np.zeros(sms)
     running = [list(range(number, first, sms)) for number in range(sms)]
+    by_age = np.array(sm.rates)
     marks: list[list[tuple[float, float]]] = [[(0.0, 0.0)] for _ in range(count)]
 
     def rates(number: int) -> Times:
-        found = sm.next_rate ** np.arange(len(running[number]))
+        found = by_age[: len(running[number])]
         return found * (found.size / found.sum())
 
     def next_end(number: int) -> tuple[float, int]:

@@ -30,7 +30,7 @@ def together(monkeypatch: pytest.MonkeyPatch) -> None:
 
     A machine file scales no rate to one SM, so that instructions would bound the loop.
     """
-    monkeypatch.setattr("ioaware.simulation.planned_launch.next_oldest_rate", lambda *_: 1.0)
+    monkeypatch.setattr("ioaware.simulation.planned_launch.rates_by_age", lambda *_: (1.0,))
 
 
 def small_gpu(tmp_path: Path) -> str:
