@@ -23,7 +23,7 @@ SHARED_BYTES_PER_CLOCK = 128
 L2_BYTES_PER_CLOCK = 61
 """Most bytes that reach an SM from the L2 a clock in the probe."""
 MATMUL_CLOCKS, LEAST_MATMUL_CLOCKS, REDUCTION_CLOCKS = 100, 250, 280
-"""Clocks of a step that a matmul takes beside its multiplications, at least with them, and a reduction.
+"""Clocks of a step: a matmul beside its multiplications, at least, a reduction.
 
 Means of one program alone on an SM, without and with up to two of them.
 """
