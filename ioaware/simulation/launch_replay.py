@@ -127,8 +127,8 @@ def replay(
     `known` are the arguments whose memory is known. `concurrent`: the kernel is warp-specialised. `aged`: each SM serves
     the oldest of its programs first. `memory_bound`: it has no matmul. `spills` finds its spilled registers. `contents` are
     the numbers that it loads, and `executed` executes it on them where they decide addresses. `skew` delays the first programs
-    evenly, the last by that share of the longest program's duration. Accesses of less than a sector are those of
-    `whole_sectors`, as the caches move them.
+    evenly, the last by that share of the longest program's duration. Short pieces are those of `whole_sectors`, as the caches
+    move them.
     Raises `ValueError` for a launch that is too large.
     """
     sizes = [int(size.constant or 0) for size in programs.sizes]

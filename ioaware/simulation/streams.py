@@ -26,13 +26,18 @@ from ioaware.simulation.addresses.affine import (
     split_lanes,
 )
 from ioaware.simulation.addresses.row_keys import first_of_groups, packed, sorted_rows
-from ioaware.simulation.addresses.runs_of_lanes import ShapeRuns, runs_of_shapes, sectors
+from ioaware.simulation.addresses.runs_of_lanes import ShapeRuns, pieces, runs_of_shapes
 from ioaware.simulation.addresses.shapes import distinct_shapes
 from ioaware.simulation.schedule import Schedule
 from ioaware.simulation.timeline import Executions
 
 Numbers = NDArray[np.int64]
 Times = NDArray[np.float64]
+READ_BYTES = 64
+"""Bytes that the L2 reads from HBM at once.
+
+Sectors of 32 bytes alone are counted as 64 (`sectors of lines` of `ioaware/recorded/l2/h100-replacement.json`).
+"""
 MAX_EXECUTIONS = 1 << 24
 MAX_TILES = 1 << 20
 """Executions of an access that are enumerated tile by tile.
@@ -78,7 +83,7 @@ def reference_streams(
     """Return the executions of an access by shape. Raises `ValueError` for too many.
 
     Programs that access the same addresses at the same time are merged, unless `apart`. Pieces of less than a sector are
-    widened to `whole_sectors`.
+    widened to `whole_sectors`, those of reads to `READ_BYTES`.
     """
     rows = _Rows(touch, found, programs, apart=apart, whole_sectors=whole_sectors)
     return rows.dense() or ([] if apart else rows.grouped()) or list(rows.expanded())
@@ -88,7 +93,8 @@ class _Rows:
     """Rows of one `Executions`; those with equal addresses and times are merged."""
 
     def __init__(self, touch: Touch, found: Executions, programs: Schedule, *, apart: bool, whole_sectors: bool) -> None:
-        self.touch, self.whole_sectors = touch, whole_sectors
+        self.touch = touch
+        self.least_bytes = (READ_BYTES if touch.kind == "read" else SECTOR_BYTES) if whole_sectors else 1
         self.loop = found.loop.index.key if found.loop else None
         self.parts = address(touch, self.loop)
         self.lanes = lane_values(touch)
@@ -254,15 +260,14 @@ class _Rows:
         residue = None
         some = representative[[0, representative.size // 2, -1]] if representative.size else representative
         if any(self._has_short_runs(_rows_of(columns, some[number : number + 1])) for number in range(some.size)):
-            residue = base % SECTOR_BYTES
+            residue = base % self.least_bytes
             representative, group = _group_rows([*keys, residue], met)
         inside = np.flatnonzero(met)
         alive = ReferenceStream(base[inside], time[inside], program[inside], partitions[inside], ())
         if representative.size > MAX_TEMPLATES:
             of_shapes = None if residue is None else residue[representative]
-            found = runs_of_shapes(
-                self.touch, self.parts.lanes + mixed, self.lanes, _rows_of(columns, representative), of_shapes
-            )
+            offset, of_rows = self.parts.lanes + mixed, _rows_of(columns, representative)
+            found = runs_of_shapes(self.touch, offset, self.lanes, of_rows, of_shapes, self.least_bytes)
             yield from self._in_pieces(found, alive, group)
             return
         templates = [
@@ -284,16 +289,13 @@ class _Rows:
             yield ReferenceStream(alive.base[one] + begin, *rest, (Rectangle(0, 1, size, size),))
 
     def _has_short_runs(self, columns: Mapping[str, Numbers]) -> bool:
-        """Return whether an execution accesses less than a sector in one piece.
-
-        More than its elements is moved then: whole sectors.
-        """
-        return self.whole_sectors and any(part.run < SECTOR_BYTES for part in self._template(columns))
+        """Return whether an execution accesses less in one piece than the L2 moves."""
+        return any(part.run < self.least_bytes for part in self._template(columns))
 
     def _template(self, columns: Mapping[str, Numbers], residue: Numbers | None = None) -> tuple[Rectangle, ...]:
         """Return the rectangles that one execution accesses, relative to its start.
 
-        They are whole sectors where `residue`, the start's place in a sector, is given.
+        They are what the L2 moves where `residue`, the start's place in such a piece, is given.
         """
         values: dict[str, Numbers] = {**{key: column[0] for key, column in columns.items()}, **self.lanes}
         shape = self.touch.shape or (1,)
@@ -301,7 +303,7 @@ class _Rows:
         offsets = np.broadcast_to(numeric(self.parts.lanes + mixed, values), shape).astype(np.int64)
         mask = np.broadcast_to(numeric(self.touch.mask, values) != 0, shape)
         if residue is not None:
-            return tuple(rectangles(sectors(offsets[mask], residue), SECTOR_BYTES))
+            return tuple(rectangles(pieces(offsets[mask], residue, self.least_bytes), self.least_bytes))
         return tuple(rectangles(offsets[mask], self.touch.element_bytes))
 
 

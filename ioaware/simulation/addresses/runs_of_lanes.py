@@ -56,12 +56,17 @@ class ShapeRuns:
 
 
 def runs_of_shapes(
-    touch: Touch, offset: Poly, lanes: Mapping[str, Numbers], shapes: Mapping[str, Numbers], residue: Numbers | None
+    touch: Touch,
+    offset: Poly,
+    lanes: Mapping[str, Numbers],
+    shapes: Mapping[str, Numbers],
+    residue: Numbers | None,
+    least_bytes: int = SECTOR_BYTES,
 ) -> ShapeRuns:
     """Return the runs of each shape.
 
     `offset` is an element's place after an execution's start, `shapes` the values of its symbols other than the lanes. With
-    `residue`, the start's place in a sector, runs are whole sectors. Raises `ValueError` for too many shapes.
+    `residue`, the start's place in pieces of `least_bytes`, runs are whole pieces. Raises `ValueError` for too many shapes.
     """
     size = touch.shape or (1,)
     width, count = prod(size), max((column.size for column in shapes.values()), default=1)
@@ -77,7 +82,7 @@ def runs_of_shapes(
         if residue is None:
             row, start, bytes_ = runs(offsets, active, touch.element_bytes)
         else:
-            row, start, bytes_ = runs(sectors(offsets, residue[low : low + step, None]), active, SECTOR_BYTES)
+            row, start, bytes_ = runs(pieces(offsets, residue[low : low + step, None], least_bytes), active, least_bytes)
         found.append((row + low, start, bytes_))
     shape, start, bytes_ = (np.concatenate(column) for column in zip(*found, strict=True))
     return ShapeRuns(np.searchsorted(shape, np.arange(count)), np.bincount(shape, minlength=count), start, bytes_)
@@ -98,9 +103,9 @@ def runs(offsets: Numbers, active: NDArray[np.bool_], element_bytes: int) -> tup
     return row, starts[begins], starts[ends] + element_bytes - starts[begins]
 
 
-def sectors(offsets: Numbers, residue: Numbers) -> Numbers:
-    """Return where the sectors of these offsets begin.
+def pieces(offsets: Numbers, residue: Numbers, size: int) -> Numbers:
+    """Return where the pieces of `size` bytes begin in which these offsets are.
 
-    Offset 0 is `residue` bytes after a sector's start.
+    Offset 0 is `residue` bytes after the start of one.
     """
-    return (offsets + residue) // SECTOR_BYTES * SECTOR_BYTES - residue
+    return (offsets + residue) // size * size - residue
