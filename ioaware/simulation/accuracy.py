@@ -91,6 +91,13 @@ class Comparison:
     explanation: str = ""
     held_out: bool = False
     """Whether the point was measured after the model was fixed."""
+    counted_again: int | None = None
+    """The counter of a second run; None where there was none."""
+
+    @property
+    def deviates(self) -> bool:
+        """Whether the counter of a second run is as far off as an outlier."""
+        return self.counted_again is not None and abs(self.counted_again - self.counted) > OUTLIER[self.place] * self.counted
 
     @property
     def error(self) -> float | None:
@@ -188,6 +195,7 @@ class Accuracy:
                     "place": one.place,
                     "predicted_bytes": one.predicted,
                     "counted_bytes": one.counted,
+                    **({} if one.counted_again is None else {"counted_again_bytes": one.counted_again}),
                     "inside_range": one.inside,
                     "explanation": one.explanation,
                     "held_out": one.held_out,

@@ -50,6 +50,7 @@ def accuracy(
     from ioaware.simulation.accuracy_record.counter_comparison import compare
     from ioaware.simulation.accuracy_record.l1_reuse import L1_ANSWERS, answer_missing, read_l1_answers
     from ioaware.simulation.accuracy_record.recorded_accuracy import predicted_again, recorded_accuracy
+    from ioaware.simulation.accuracy_record.repeated_counts import read_repeated
     from ioaware.simulation.accuracy_record.steady_state import is_steady, predict_call
 
     if again and (missing or predictions is not None):
@@ -78,7 +79,7 @@ def accuracy(
     if predictions is not None:
         steady_calls = files.read_predictions(files.STEADY)
         found = files.read_predictions(predictions)
-        result = compare(points, found, files.held_out_points(), steady_calls, read_l1_answers())
+        result = compare(points, found, files.held_out_points(), steady_calls, read_l1_answers(), read_repeated())
     else:
         result = predicted_again(points) if again else recorded_accuracy(points)
     if html is not None:

@@ -122,7 +122,10 @@ def accuracy_text(result: Accuracy) -> Iterator[RenderableType]:
     columns = ("family", "place", "counted", "median", "95 %", "worst", "in range", "too small", "worst of these")
     yield table(columns, map(_accuracy_row, result.rows), left=2)
     if result.outliers:
-        yield Text(f"\n{len(result.outliers)} outliers, more than 5 % off")
+        twice = [one for one in result.outliers if one.counted_again is not None]
+        deviating = sum(one.deviates for one in twice)
+        also = f"; {deviating} of {len(twice)} counted twice deviate as much by themselves" if twice else ""
+        yield Text(f"\n{len(result.outliers)} outliers, more than 5 % off{also}")
         columns = ("point", "kernel", "place", "predicted", "counted", "error", "why")
         yield table(columns, map(_outlier, result.outliers), left=3)
     if result.unpredicted:

@@ -20,6 +20,7 @@ from ioaware.simulation.accuracy import (
 )
 from ioaware.simulation.accuracy_record.l1_reuse import L1Answer, reuse_by_launch
 from ioaware.simulation.accuracy_record.outlier_causes import cause
+from ioaware.simulation.accuracy_record.repeated_counts import Repeated, counted_again
 from ioaware.simulation.accuracy_record.steady_state import call_as_launch, is_steady
 
 Range = tuple[int, int | None]
@@ -32,10 +33,12 @@ def compare(
     held_out: Collection[str] = frozenset(),
     steady: Iterable[Prediction] = (),
     l1: Mapping[str, L1Answer] | None = None,
+    repeated: Repeated | None = None,
 ) -> Accuracy:
     """Compare every recorded launch with its prediction.
 
-    `steady` are the predictions of calls in steady state. `l1` says by point whose loads hit in the L1.
+    `steady` are the predictions of calls in steady state. `l1` says by point whose loads hit in the L1, and `repeated` what was
+    counted a second time.
     """
     by_key = {point_key(one.target, one.params): one for one in predictions}
     calls = {point_key(one.target, one.params): one for one in steady}
@@ -56,9 +59,12 @@ def compare(
         family = kernel_family(result.target)
         held = in_call or point in held_out
         reuse = reuse_by_launch(result, launches, prediction.launches, (l1 or {}).get(point))
-        for launch, predicted, hits in zip(launches, prediction.launches, reuse, strict=True):
+        again = (repeated or {}).get((in_call, point), ())
+        for at, (launch, predicted, hits) in enumerate(zip(launches, prediction.launches, reuse, strict=True)):
             found = _compare_launch(family, point, launch, predicted, in_call=in_call, l1_reuse=hits)
-            comparisons += [replace(one, held_out=held) for one in found]
+            second = (counted_again(again, at, launch.kernel, one.place) for one in found)
+            known = [replace(one, held_out=held, counted_again=bytes_) for one, bytes_ in zip(found, second, strict=True)]
+            comparisons += [_explained(one, launch, predicted) for one in known]
     return Accuracy(tuple(comparisons), tuple(unpredicted))
 
 
@@ -102,8 +108,10 @@ def _compare_launch(
             continue
         slack = MIN_BYTES["HBM reads"]
         inside = low - slack <= number and (high is None or number <= high + profiler + slack)
-        comparison = Comparison(family, point, counted.kernel, place, predicted, number, inside)
-        if (comparison.error or 0) > OUTLIER[place]:
-            comparison = replace(comparison, explanation=cause(comparison, counted, one))
-        found.append(comparison)
+        found.append(Comparison(family, point, counted.kernel, place, predicted, number, inside))
     return found
+
+
+def _explained(one: Comparison, counted: Launch, predicted: PredictedLaunch) -> Comparison:
+    """Return the comparison, an outlier with its cause."""
+    return replace(one, explanation=cause(one, counted, predicted)) if (one.error or 0) > OUTLIER[one.place] else one

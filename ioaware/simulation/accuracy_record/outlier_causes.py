@@ -22,6 +22,8 @@ FACTOR = 2
 def cause(one: Comparison, counted: Launch, predicted: PredictedLaunch) -> str:
     """Return the first known cause that fits, or `UNEXPLAINED`."""
     requested = counted.requested or Traffic()
+    if one.counted_again is not None and one.deviates:
+        return f"the counter deviates by itself: {one.counted_again / one.counted:.2f} of it in a second run"
     if one.family.startswith("torch_"):
         return _of_torch(one, requested)
     if counted.local_bytes:

@@ -95,7 +95,7 @@ def test_too_many_lanes_are_refused(file: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(("stride", "moved"), [(1, 4), (2, 8), (8, 32), (16, 64), (32, 64)])
 def test_elements_apart_are_read_in_pieces_of_64_bytes(file: Path, stride: int, moved: int) -> None:
-    """An H100 reads a sector of 32 bytes alone as 64: `sectors of lines` of its replacement probe."""
+    """An H100 reads a sector of 32 bytes alone as 64, as `h100-replacement` says."""
     found = simulated(file, "strided", stride=stride)
     assert found.hbm is not None
     assert found.hbm.read_bytes == 65536 * moved
