@@ -24,6 +24,11 @@ def parts_of(formula: Any, *kinds: Any) -> set[Any]:
     return {part for part in seen if isinstance(part, kinds)}
 
 
+def count_parts(formula: Any) -> int:
+    """Return how many distinct parts a formula has: more than any of its parts."""
+    return len(parts_of(formula, object))
+
+
 @lru_cache(maxsize=4096)
 def operations(formula: Any) -> int:
     """Return how many operations a formula has."""

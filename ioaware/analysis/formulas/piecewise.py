@@ -10,7 +10,7 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from ioaware.analysis.formulas.common_parts import Substitution, operations, parts_of
+from ioaware.analysis.formulas.common_parts import Substitution, count_parts, parts_of
 
 _sympy: Any = sympy
 
@@ -18,7 +18,7 @@ _sympy: Any = sympy
 def flatten(expr: Expr) -> Expr:
     """Replace every Piecewise that an outer one decides by its outcome."""
     whole: Any = expr
-    nodes = sorted(parts_of(whole, sympy.Piecewise), key=lambda node: -operations(node))
+    nodes = sorted(parts_of(whole, sympy.Piecewise), key=lambda node: -count_parts(node))
     outcomes = {node: found for node in nodes if (found := _flat(node)) != node}
     for node, found in outcomes.items():  # outer ones first: they contain the others
         whole = Substitution({node: found})(whole)
@@ -43,7 +43,7 @@ def _flat(node: Any) -> Any:
 
 def _settled(value: Any, known: dict[Any, Any]) -> Any:
     """Return a case's value with the conditions known to hold or fail resolved."""
-    inner = sorted(parts_of(value, sympy.Piecewise), key=operations)
+    inner = sorted(parts_of(value, sympy.Piecewise), key=count_parts)
     for node in inner:
         kept = [(one, known.get(condition, condition)) for one, condition in node.args]
         value = Substitution({node: _sympy.Piecewise(*kept)})(value)

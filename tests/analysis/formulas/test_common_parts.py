@@ -8,7 +8,7 @@ import pytest
 import sympy
 from sympy import Symbol
 
-from ioaware.analysis.formulas.common_parts import Substitution, operations, parts_of
+from ioaware.analysis.formulas.common_parts import Substitution, count_parts, operations, parts_of
 
 n, m, k = (Symbol(name, integer=True, positive=True) for name in "nmk")
 shared: Any = sympy.Max(0, sympy.Min(m, sympy.ceiling(n / 64) - 3)) + m * n
@@ -63,3 +63,9 @@ def test_the_same_parts_are_found_as_by_sympy(kinds: tuple[Any, ...]) -> None:
     for formula in FORMULAS:
         assert parts_of(formula, *kinds) == formula.atoms(*kinds)
         assert operations(formula) == operations(formula) == formula.count_ops()
+
+
+@pytest.mark.parametrize("formula", FORMULAS, ids=str)
+def test_a_part_has_fewer_parts(formula: Any) -> None:
+    for part in parts_of(formula, sympy.Basic) - {formula}:
+        assert count_parts(part) < count_parts(formula)
