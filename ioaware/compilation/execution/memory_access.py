@@ -131,7 +131,7 @@ def _loaded(run: RunState, operation: Operation, pointer: Pointer, lanes: Array,
     element, contents = pointer_type(operation).pointee, run.data.get(pointer.name)
     if contents is None or contents.itemsize != element_bytes:
         return None
-    index, lanes = np.broadcast_arrays(pointer.offsets // element_bytes, lanes)
+    index, lanes = np.broadcast_arrays(pointer.offsets >> (element_bytes.bit_length() - 1), lanes)
     inside = (index >= 0) & (index < contents.size)
     found = _numbers(contents[np.where(lanes & inside, index, 0)], element)
     if found is None:
