@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ from ioaware.simulation.timeline import Executions
 
 Numbers = NDArray[np.int64]
 Times = NDArray[np.float64]
+Column = TypeVar("Column", Numbers, Times)
 READ_BYTES = 64
 """Bytes that the L2 reads from HBM at once.
 
@@ -102,6 +104,7 @@ class _Rows:
         self.step = found.step
         self.schedule = programs
         columns = dict(found.columns)
+        needed = frozenset[str]().union(*(one.free for one in (self.parts.mixed, touch.mask, *self.conditions)))
         count = found.program.size
         low = np.zeros(count, dtype=np.int64) if found.low is None else found.low
         high = np.ones(count, dtype=np.int64) if found.high is None else found.high
@@ -110,11 +113,11 @@ class _Rows:
         slope = evaluate_rows(self.parts.slope, columns, count)
         partitions = programs.partitions(found.program)
         keys = [base, slope, low, np.round(time).astype(np.int64), *self._distinguishing_columns(columns, count)]
-        keep, group = _group_rows([*keys, found.program] if apart else keys, high > low)
-        self.columns = {key: column[keep] for key, column in columns.items()}
+        alive = high > low
+        keep, group = _group_rows([*keys, found.program] if apart else keys, alive)
+        self.columns = {key: column[keep] for key, column in columns.items() if key in needed}
         self.base, self.low, self.time, self.program = base[keep], low[keep], time[keep], found.program[keep]
         self.slope, self.work = slope[keep], found.time[keep]
-        alive = high > low
         self.high = np.zeros(keep.size, dtype=np.int64)
         np.maximum.at(self.high, group, high[alive])
         self.partitions = np.zeros(keep.size, dtype=np.int64)
@@ -239,8 +242,7 @@ class _Rows:
             row = np.repeat(np.arange(times.size), times)
             iteration = np.arange(total) - (np.cumsum(times) - times)[row]
             index = self.low[row] + iteration
-            needed = self.parts.mixed.free | self.touch.mask.free | frozenset[str]().union(*(c.free for c in self.conditions))
-            columns = {key: column[row] for key, column in columns.items() if key in needed}
+            columns = {key: column[row] for key, column in columns.items()}
             columns[self.loop] = index
             base = base[row] + evaluate_rows(self.parts.moving, {self.loop: index}, total) + self.slope[row] * index
             time = self.schedule.times(program[row], self.work[row] + iteration * self.step)
@@ -263,7 +265,8 @@ class _Rows:
             residue = base % self.least_bytes
             representative, group = _group_rows([*keys, residue], met)
         inside = np.flatnonzero(met)
-        alive = ReferenceStream(base[inside], time[inside], program[inside], partitions[inside], ())
+        rest = _chosen(time, inside), _chosen(program, inside), _chosen(partitions, inside)
+        alive = ReferenceStream(_chosen(base, inside), *rest, ())
         if representative.size > MAX_TEMPLATES:
             of_shapes = None if residue is None else residue[representative]
             offset, of_rows = self.parts.lanes + mixed, _rows_of(columns, representative)
@@ -276,8 +279,8 @@ class _Rows:
         shapes = distinct_shapes(templates)
         for number, parts in enumerate(shapes.parts):
             one = np.flatnonzero(shapes.shape[group] == number)
-            start = alive.base[one] + shapes.shift[group[one]]
-            yield ReferenceStream(start, alive.time[one], alive.program[one], alive.partitions[one], parts)
+            rest = _chosen(alive.time, one), _chosen(alive.program, one), _chosen(alive.partitions, one)
+            yield ReferenceStream(_chosen(alive.base, one) + shapes.shift[_chosen(group, one)], *rest, parts)
 
     def _in_pieces(self, shapes: ShapeRuns, alive: ReferenceStream, group: Numbers) -> Iterator[ReferenceStream]:
         """Yield executions of very many shapes as runs of bytes.
@@ -307,6 +310,11 @@ class _Rows:
         return tuple(rectangles(offsets[mask], self.touch.element_bytes))
 
 
+def _chosen(column: Column, rows: Numbers) -> Column:
+    """Return these rows, each once and in order; the column itself where they are all."""
+    return column if rows.size == column.size else column[rows]
+
+
 def _rows_of(columns: Mapping[str, Numbers], rows: Numbers) -> dict[str, Numbers]:
     return {key: column[rows] for key, column in columns.items()}
 
@@ -328,7 +336,7 @@ def _group_rows(keys: Sequence[Numbers], alive: NDArray[np.bool_]) -> tuple[Numb
     rows = np.flatnonzero(alive)
     if not rows.size:
         return rows, rows
-    moving = packed([key[rows] for key in keys])
+    moving = packed([_chosen(key, rows) for key in keys])
     if not moving:
         return rows[:1], np.zeros(rows.size, dtype=np.int64)
     order = sorted_rows(moving)

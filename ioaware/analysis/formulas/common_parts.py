@@ -1,13 +1,38 @@
-"""Substitute in many formulas that have parts in common."""
+"""Substitute and search in formulas that have parts in common.
+
+Why: sympy walks a formula as a tree, in which a common part is there as often as it occurs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from sympy import Basic, Expr
 
 _basic: Any = Basic
+
+
+def parts_of(formula: Any, *kinds: Any) -> set[Any]:
+    """Return what `formula.atoms(*kinds)` returns; each common part is looked at once."""
+    seen, waiting = {formula}, [formula]
+    while waiting:
+        new = [part for part in waiting.pop().args if isinstance(part, Basic) and part not in seen]
+        seen.update(new)
+        waiting += new
+    return {part for part in seen if isinstance(part, kinds)}
+
+
+def count_parts(formula: Any) -> int:
+    """Return how many distinct parts a formula has: more than any of its parts."""
+    return len(parts_of(formula, object))
+
+
+@lru_cache(maxsize=4096)
+def operations(formula: Any) -> int:
+    """Return how many operations a formula has."""
+    return formula.count_ops()
 
 
 class Substitution:

@@ -7,6 +7,7 @@ from typing import Any
 import sympy
 from sympy import Expr
 
+from ioaware.analysis.formulas.common_parts import Substitution, parts_of
 from ioaware.analysis.formulas.functions import Holds
 
 _sympy: Any = sympy
@@ -66,9 +67,9 @@ def with_brackets(expr: Expr) -> Expr:
     found: Any = expr
     if not found.has(Holds):
         return expr
-    products = {node: _with_equations(node) for node in found.atoms(sympy.Mul) if len(node.args) > 1}
-    found = found.xreplace({node: other for node, other in products.items() if other is not node})
-    return found.xreplace({holds: Bracket(with_brackets(holds.args[0]), 0) for holds in found.atoms(Holds)})
+    products = {node: _with_equations(node) for node in parts_of(found, sympy.Mul) if len(node.args) > 1}
+    found = Substitution({node: other for node, other in products.items() if other is not node})(found)
+    return Substitution({holds: Bracket(with_brackets(holds.args[0]), 0) for holds in parts_of(found, Holds)})(found)
 
 
 def _with_equations(product: Any) -> Any:

@@ -10,16 +10,18 @@ from typing import Any
 import sympy
 from sympy import Expr
 
+from ioaware.analysis.formulas.common_parts import Substitution, count_parts, parts_of
+
 _sympy: Any = sympy
 
 
 def flatten(expr: Expr) -> Expr:
     """Replace every Piecewise that an outer one decides by its outcome."""
     whole: Any = expr
-    nodes = sorted(whole.atoms(sympy.Piecewise), key=lambda node: -node.count_ops())
+    nodes = sorted(parts_of(whole, sympy.Piecewise), key=lambda node: -count_parts(node))
     outcomes = {node: found for node in nodes if (found := _flat(node)) != node}
     for node, found in outcomes.items():  # outer ones first: they contain the others
-        whole = whole.xreplace({node: found})
+        whole = Substitution({node: found})(whole)
     return whole
 
 
@@ -41,8 +43,8 @@ def _flat(node: Any) -> Any:
 
 def _settled(value: Any, known: dict[Any, Any]) -> Any:
     """Return a case's value with the conditions known to hold or fail resolved."""
-    inner = sorted(value.atoms(sympy.Piecewise), key=lambda node: node.count_ops())
+    inner = sorted(parts_of(value, sympy.Piecewise), key=count_parts)
     for node in inner:
         kept = [(one, known.get(condition, condition)) for one, condition in node.args]
-        value = value.xreplace({node: _sympy.Piecewise(*kept)})
+        value = Substitution({node: _sympy.Piecewise(*kept)})(value)
     return value

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import sympy
 from sympy import Expr, Symbol
 
-from ioaware.analysis.formulas.common_parts import Substitution
+from ioaware.analysis.formulas.common_parts import Substitution, operations, parts_of
 from ioaware.analysis.formulas.functions import Holds, arguments
 
 _sympy: Any = sympy
@@ -88,7 +88,7 @@ def restrict(expr: Expr, known: Mapping[Symbol, Range]) -> Expr:
     whole: Any = expr
     within = tuple(known.items())
     while True:  # innermost first: a resolved one may decide another
-        wanted = sorted(whole.atoms(sympy.Min, sympy.Max, Holds), key=lambda node: node.count_ops())
+        wanted = sorted(parts_of(whole, sympy.Min, sympy.Max, Holds), key=operations)
         outcomes = ((node, _decided(node, within)) for node in wanted)
         node, outcome = next((pair for pair in outcomes if pair[0] != pair[1]), (None, None))
         if node is None:

@@ -22,6 +22,7 @@ MAX_LANES, MAX_ROWS, MAX_RUNS = 1 << 30, 1 << 27, 1 << 22
 
 They take some ten seconds of a core and some 200 MB. A longer launch is not recorded.
 """
+SECTOR_SHIFT = SECTOR_BYTES.bit_length() - 1
 PROGRAM = 1 << 44
 """Distance of two programs in one sequence of sectors: more than a tensor has."""
 
@@ -131,8 +132,9 @@ def _runs(begin: Array, width: Array, mask: Array, count: int) -> tuple[Array, A
     if not mask.all():
         active = np.broadcast_to(mask, shape).ravel()
         program, first, bytes_ = program[active], first[active], bytes_[active]
-    low = program * PROGRAM + first // SECTOR_BYTES
-    high = low + (first % SECTOR_BYTES + bytes_ - 1) // SECTOR_BYTES + 1
+    sector = first >> SECTOR_SHIFT
+    low = program * PROGRAM + sector
+    high = low + (((first + bytes_ - 1) >> SECTOR_SHIFT) - sector) + 1
     if (low[1:] < low[:-1]).any():
         order = np.argsort(low, kind="stable")
         low, high = low[order], high[order]
@@ -141,5 +143,5 @@ def _runs(begin: Array, width: Array, mask: Array, count: int) -> tuple[Array, A
     reach = np.maximum.accumulate(high)
     starts = np.flatnonzero(np.concatenate(([True], low[1:] > reach[:-1])))
     ends = reach[np.concatenate((starts[1:], [low.size])) - 1]
-    program = (low[starts] + PROGRAM // 2) // PROGRAM
+    program = (low[starts] + PROGRAM // 2) >> PROGRAM.bit_length() - 1
     return program, low[starts] - program * PROGRAM, ends - program * PROGRAM

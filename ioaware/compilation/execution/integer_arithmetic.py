@@ -39,15 +39,17 @@ def wrap(values: Array, element: str) -> Array:
     if width == 1:
         return values if values.dtype == bool else (values & 1).astype(bool)
     if width >= 64:
-        return values.astype(np.int64)
+        return values.astype(np.int64, copy=False)
     half = 1 << (width - 1)
+    if values.dtype == np.int64 and values.size and -half <= values.min() and values.max() < half:
+        return values
     return ((values.astype(np.int64) + half) & ((1 << width) - 1)) - half
 
 
 def unsigned(values: Array, element: str) -> Array:
     """Return the values as unsigned integers of their type."""
     width = bits(element)
-    return values.astype(np.uint64) if width >= 64 else values.astype(np.int64) & ((1 << width) - 1)
+    return values.astype(np.uint64) if width >= 64 else values.astype(np.int64, copy=False) & ((1 << width) - 1)
 
 
 def _quotient(a: Array, b: Array) -> Array:

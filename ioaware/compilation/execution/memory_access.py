@@ -29,6 +29,9 @@ from ioaware.sectors import SECTOR_BYTES
 SECTOR_SHIFT = SECTOR_BYTES.bit_length() - 1
 MAX_SECTOR_LANES = 2**28
 """Most lanes of all memory instructions together for which sectors are counted."""
+LANES_AT_ONCE = 1 << 16
+"""Lanes whose sectors are found at a time: those fit in the cache of a core."""
+NOWHERE = np.iinfo(np.int64).max
 FLOATS = ("f16", "f32", "f64")
 """Element types of which float64 holds every value."""
 MEMORY = {"tt.load": "read", "tt.store": "write", "tt.atomic_rmw": "atomic", "tt.atomic_cas": "atomic"}
@@ -51,7 +54,7 @@ def access(run: RunState, operation: Operation) -> None:
     if not is_array(mask):
         raise UndeterminedError(f"the mask of {where} depends on a value that only the GPU computes")
     shape, element_bytes = accessed(operation)
-    lanes = run.active.reshape(-1, *[1] * len(shape)) & mask.astype(bool).reshape(mask.shape or (1,))
+    lanes = run.active.reshape(-1, *[1] * len(shape)) & mask.astype(bool, copy=False).reshape(mask.shape or (1,))
     if isinstance(pointer, Pointer):
         _beyond(run, where, pointer, lanes, shape, element_bytes)
     elements = int(np.count_nonzero(lanes)) * (prod(shape) // max(1, prod(lanes.shape[1:])))
@@ -92,18 +95,35 @@ def _sectors(run: RunState, kind: str, pointer: Pointer, lanes: Array, shape: tu
     """Add the distinct sectors of each program's access."""
     full = (run.count, *shape)
     run.moved.lanes += prod(full)
-    run.moved.has_sectors &= run.moved.lanes <= MAX_SECTOR_LANES and not (pointer.offsets % element_bytes).any()
+    run.moved.has_sectors &= run.moved.lanes <= MAX_SECTOR_LANES and _are_multiples(pointer.offsets, element_bytes)
     if not run.moved.has_sectors:
         return
-    rows = np.broadcast_to(pointer.offsets >> SECTOR_SHIFT, full).reshape(run.count, -1)
-    if not lanes.all():
-        rows = np.where(np.broadcast_to(lanes, full).reshape(run.count, -1), rows, -1)
+    addresses = np.broadcast_to(pointer.offsets, full)
+    active = None if lanes.all() else np.broadcast_to(lanes, full)
+    step = max(1, LANES_AT_ONCE // max(1, prod(shape)))
+    parts = (slice(first, first + step) for first in range(0, run.count, step))
+    found = sum(_distinct(addresses[part], None if active is None else active[part]) for part in parts)
+    name = f"{kind}_sector_bytes"
+    setattr(run.moved, name, getattr(run.moved, name) + SECTOR_BYTES * found)
+
+
+def _are_multiples(offsets: Array, size: int) -> bool:
+    """Return whether all are multiples of a power of two: no lower bit is set in any."""
+    return int(np.bitwise_or.reduce(offsets, axis=None)) & (size - 1) == 0
+
+
+def _distinct(addresses: Array, active: Array | None) -> int:
+    """Return the distinct sectors of each row, added up."""
+    rows = (addresses >> SECTOR_SHIFT).reshape(len(addresses), -1)
+    if active is not None:  # most often the last ones are not, and rows stay in order
+        rows = np.where(active.reshape(rows.shape), rows, NOWHERE)
     if (rows[:, 1:] < rows[:, :-1]).any():
         rows = np.sort(rows, axis=1)
     new = rows >= 0
     new[:, 1:] &= rows[:, 1:] != rows[:, :-1]
-    name = f"{kind}_sector_bytes"
-    setattr(run.moved, name, getattr(run.moved, name) + SECTOR_BYTES * int(np.count_nonzero(new)))
+    if active is not None:
+        new &= rows != NOWHERE
+    return int(np.count_nonzero(new))
 
 
 def _loaded(run: RunState, operation: Operation, pointer: Pointer, lanes: Array, element_bytes: int) -> Value:
@@ -111,7 +131,7 @@ def _loaded(run: RunState, operation: Operation, pointer: Pointer, lanes: Array,
     element, contents = pointer_type(operation).pointee, run.data.get(pointer.name)
     if contents is None or contents.itemsize != element_bytes:
         return None
-    index, lanes = np.broadcast_arrays(pointer.offsets // element_bytes, lanes)
+    index, lanes = np.broadcast_arrays(pointer.offsets >> (element_bytes.bit_length() - 1), lanes)
     inside = (index >= 0) & (index < contents.size)
     found = _numbers(contents[np.where(lanes & inside, index, 0)], element)
     if found is None:

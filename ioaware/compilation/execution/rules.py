@@ -137,7 +137,9 @@ def _addptr(run: RunState, operation: Operation) -> Value:
     pointer, offset = (run.value(name) for name in operation.operands)
     if not isinstance(pointer, Pointer) or not is_array(offset):
         return UnknownPointer(pointer.name) if isinstance(pointer, POINTERS) else None
-    return Pointer(pointer.name, pointer.offsets + offset.astype(np.int64) * accessed(operation)[1])
+    moved = offset.astype(np.int64, copy=False) * accessed(operation)[1]
+    whole = np.broadcast_shapes(moved.shape, pointer.offsets.shape) == moved.shape
+    return Pointer(pointer.name, np.add(pointer.offsets, moved, out=moved if whole else None))
 
 
 def _compare(run: RunState, operation: Operation) -> Value:

@@ -91,8 +91,8 @@ def lane_values(touch: Touch) -> dict[str, Numbers]:
 
 
 def evaluate_rows(value: Poly, columns: Mapping[str, Numbers], count: int) -> Numbers:
-    """Return the value of a polynomial for each row of the columns."""
-    return np.broadcast_to(numeric(value, columns), (count,)).astype(np.int64)
+    """Return the value of a polynomial for each row of the columns, to be read only."""
+    return np.broadcast_to(numeric(value, columns), (count,)).astype(np.int64, copy=False)
 
 
 def split_lanes(value: Poly, lanes: frozenset[str]) -> tuple[Poly, Poly]:

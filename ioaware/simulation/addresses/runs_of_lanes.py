@@ -15,13 +15,17 @@ from numpy.typing import NDArray
 
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.algebra.poly import Poly
-from ioaware.analysis.ir.sectors.lanes import numeric
+from ioaware.analysis.ir.sectors.lanes import Evaluation
 from ioaware.machine.model import SECTOR_BYTES
+from ioaware.simulation.compiled import compiled
 
 Numbers = NDArray[np.int64]
 NOWHERE = np.iinfo(np.int64).max
-MAX_ADDRESSES, CHUNK = 1 << 28, 1 << 20
-"""Lanes of all shapes of an access, and of those in memory at a time."""
+MAX_ADDRESSES, CHUNK = 1 << 28, 1 << 16
+"""Lanes of all shapes of an access, and of those at a time.
+
+The latter fit in the cache of a core.
+"""
 MAX_RUNS = 1 << 24
 
 
@@ -77,8 +81,9 @@ def runs_of_shapes(
     for low in range(0, count, step):
         values = {key: column[low : low + step].reshape(-1, *(1 for _ in size)) for key, column in shapes.items()} | dict(lanes)
         rows = min(step, count - low)
-        offsets = np.broadcast_to(numeric(offset, values), (rows, *size)).astype(np.int64).reshape(rows, width)
-        active = np.broadcast_to(numeric(touch.mask, values) != 0, (rows, *size)).reshape(rows, width)
+        numeric = Evaluation(values)
+        offsets = np.broadcast_to(numeric(offset), (rows, *size)).reshape(rows, width)
+        active = np.broadcast_to(numeric(touch.mask) != 0, (rows, *size)).reshape(rows, width)
         if residue is None:
             row, start, bytes_ = runs(offsets, active, touch.element_bytes)
         else:
@@ -93,14 +98,28 @@ def runs(offsets: Numbers, active: NDArray[np.bool_], element_bytes: int) -> tup
 
     `offsets` are bytes, executions x lanes; lanes that are not `active` access nothing. Runs are in the order of rows.
     """
-    starts = np.sort(np.where(active, offsets, NOWHERE), axis=1)
-    valid = starts != NOWHERE
-    apart = np.diff(np.where(valid, starts, 0), axis=1) > element_bytes
-    edge = np.ones((starts.shape[0], 1), dtype=bool)
-    begins = valid & np.concatenate((edge, apart), axis=1)
-    ends = valid & np.concatenate((apart | ~valid[:, 1:], edge), axis=1)
-    row, _ = np.nonzero(begins)
-    return row, starts[begins], starts[ends] + element_bytes - starts[begins]
+    starts = np.where(active, offsets, NOWHERE)
+    if (starts[:, 1:] < starts[:, :-1]).any():
+        starts.sort(axis=1)
+    row, start, end = (np.empty(starts.size, dtype=np.int64) for _ in range(3))
+    count = _runs(starts, element_bytes, row, start, end)
+    return row[:count], start[:count].copy(), end[:count] - start[:count]
+
+
+@compiled
+def _runs(starts: Numbers, element_bytes: int, row: Numbers, start: Numbers, end: Numbers) -> int:
+    """Write the row, start and end of each run of ordered elements; return how many."""
+    count = 0
+    for at in range(starts.shape[0]):
+        for lane in range(starts.shape[1]):
+            first = starts[at, lane]
+            if first == NOWHERE:
+                break
+            if lane == 0 or first > end[count - 1]:
+                row[count], start[count] = at, first
+                count += 1
+            end[count - 1] = first + element_bytes
+    return count
 
 
 def pieces(offsets: Numbers, residue: Numbers, size: int) -> Numbers:

@@ -1,4 +1,4 @@
-"""Substitution of shared parts is that of sympy."""
+"""Substitution of shared parts, and the search for them, are those of sympy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import sympy
 from sympy import Symbol
 
-from ioaware.analysis.formulas.common_parts import Substitution
+from ioaware.analysis.formulas.common_parts import Substitution, count_parts, operations, parts_of
 
 n, m, k = (Symbol(name, integer=True, positive=True) for name in "nmk")
 shared: Any = sympy.Max(0, sympy.Min(m, sympy.ceiling(n / 64) - 3)) + m * n
@@ -54,3 +54,18 @@ def test_a_class_with_a_substitution_of_its_own_keeps_it() -> None:
 
     formula: Any = Opaque(n) + n
     assert Substitution({n: m})(formula) == Opaque(n) + m
+
+
+@pytest.mark.parametrize(
+    "kinds", [(sympy.Min, sympy.Max), (sympy.Mul,), (sympy.Symbol,), (sympy.Sum, sympy.Piecewise)], ids=str
+)
+def test_the_same_parts_are_found_as_by_sympy(kinds: tuple[Any, ...]) -> None:
+    for formula in FORMULAS:
+        assert parts_of(formula, *kinds) == formula.atoms(*kinds)
+        assert operations(formula) == operations(formula) == formula.count_ops()
+
+
+@pytest.mark.parametrize("formula", FORMULAS, ids=str)
+def test_a_part_has_fewer_parts(formula: Any) -> None:
+    for part in parts_of(formula, sympy.Basic) - {formula}:
+        assert count_parts(part) < count_parts(formula)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from ioaware.errors import DataError
 
@@ -172,6 +173,7 @@ def _split_location(text: str) -> tuple[str, str]:
     return (text[: start - 3].rstrip(), text[start + 1 : -1]) if text[:start].endswith("loc") else (text, "")
 
 
+@lru_cache(maxsize=4096)
 def _split_types(text: str) -> tuple[str, str]:
     """Split at the last ` : ` outside brackets."""
     at = text.rfind(" : ")

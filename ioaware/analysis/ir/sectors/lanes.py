@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from math import prod
 
 import numpy as np
@@ -15,7 +16,20 @@ from numpy.typing import NDArray
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.accesses.values import lane_symbol
 from ioaware.analysis.ir.algebra.constructors import mod, substitute
-from ioaware.analysis.ir.algebra.poly import Choice, Extreme, Floor, Poly, Sum, Symbol, Test, parts, poly
+from ioaware.analysis.ir.algebra.poly import (
+    Atom,
+    Choice,
+    Coefficient,
+    Extreme,
+    Floor,
+    Monomial,
+    Poly,
+    Sum,
+    Symbol,
+    Test,
+    parts,
+    poly,
+)
 from ioaware.analysis.ir.algebra.predicates import resolve_tests
 from ioaware.analysis.ir.sums.reindex import floors
 from ioaware.machine.model import SECTOR_BYTES
@@ -62,17 +76,46 @@ def count_lanes(touch: Touch, mask: Poly, address: Poly) -> Poly | None:
 
 def numeric(value: Poly, values: Mapping[str, np.ndarray]) -> np.ndarray:
     """Evaluate an expression at arrays of its symbols."""
-    result = np.asarray(0)
-    for factors, coefficient in value.terms.items():
-        term = np.asarray(int(coefficient))
-        for atom in factors:
-            if isinstance(atom, Sum):
-                term = term * _numeric_sum(atom, values)
-                continue
-            inner = [numeric(part, values) for part in parts(atom)]
-            term = term * _numeric_atom(atom, inner, values)
-        result = result + term
-    return result
+    return Evaluation(values)(value)
+
+
+class Evaluation:
+    """Evaluate expressions at arrays of their symbols, each atom once.
+
+    A result may be one of the arrays itself.
+    """
+
+    def __init__(self, values: Mapping[str, np.ndarray]) -> None:
+        self._values = values
+        self._known: dict[Atom, np.ndarray] = {}
+
+    def __call__(self, value: Poly) -> np.ndarray:
+        """Return the value of an expression."""
+        terms = sorted((self._term(*each) for each in value.terms.items()), key=np.size)
+        return reduce(np.add, terms) if terms else np.asarray(0)
+
+    def _term(self, factors: Monomial, coefficient: Coefficient) -> np.ndarray:
+        """Return a product.
+
+        The smallest arrays come first: most are rows or columns of the whole.
+        """
+        each = sorted(map(self._atom, factors), key=np.size)
+        if int(coefficient) != 1 or not each:
+            each.insert(0, np.asarray(int(coefficient)))
+        return reduce(np.multiply, each)
+
+    def _atom(self, atom: Atom) -> np.ndarray:
+        if atom not in self._known:
+            self._known[atom] = self._new(atom)
+        return self._known[atom]
+
+    def _new(self, atom: Atom) -> np.ndarray:
+        if isinstance(atom, Symbol):
+            value = self._values[atom.key]
+            return value if value.dtype == np.int64 else value * np.asarray(1)
+        if isinstance(atom, Sum):
+            return _numeric_sum(atom, self._values)
+        return _numeric_atom(atom, [self(part) for part in parts(atom)])
 
 
 def _numeric_sum(atom: Sum, values: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -99,10 +142,8 @@ def _numeric_sum(atom: Sum, values: Mapping[str, np.ndarray]) -> np.ndarray:
     return total.reshape(shape)
 
 
-def _numeric_atom(atom: object, inner: Sequence[np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
+def _numeric_atom(atom: Atom, inner: Sequence[np.ndarray]) -> np.ndarray:
     match atom:
-        case Symbol():
-            return values[atom.key]
         case Floor():
             return inner[0] // inner[1]
         case Extreme():

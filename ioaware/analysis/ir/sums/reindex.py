@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from ioaware.analysis.ir.algebra.constructors import floor_div, least, substitute
-from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Floor, Poly, Sum, Symbol, parts, poly
+from ioaware.analysis.ir.algebra.poly import ONE, ZERO, Atom, Floor, Poly, Sum, Symbol, parts, poly
 from ioaware.analysis.ir.algebra.prover import nonnegative, positive
 
 
@@ -105,14 +105,30 @@ def join_pairs(body: Poly, indices: Sequence[Symbol], sizes: Sequence[Poly]) -> 
 
 
 def floors(value: Poly) -> list[Floor]:
-    """Return every floor inside, inner ones first.
+    """Return every floor inside once, inner ones first.
 
     Those with the index of a sum inside are left out: outside of that sum they mean nothing.
     """
-    found: list[Floor] = []
+    return list(_floors(value, {}))
+
+
+def _floors(value: Poly, known: dict[Atom, dict[Floor, None]]) -> dict[Floor, None]:
+    """Return the floors inside.
+
+    `known` are those of atoms met before, which occur again and again.
+    """
+    found: dict[Floor, None] = {}
     for atom in value.atoms:
-        inside = [floor for part in parts(atom) for floor in floors(part)]
-        found += [floor for floor in inside if not isinstance(atom, Sum) or atom.index.key not in floor.free]
-        if isinstance(atom, Floor):
-            found.append(atom)
+        if atom not in known:
+            known[atom] = _floors_of(atom, known)
+        found |= known[atom]
     return found
+
+
+def _floors_of(atom: Atom, known: dict[Atom, dict[Floor, None]]) -> dict[Floor, None]:
+    inside: dict[Floor, None] = {}
+    for part in parts(atom):
+        inside |= _floors(part, known)
+    if isinstance(atom, Sum):
+        return {floor: None for floor in inside if atom.index.key not in floor.free}
+    return inside | {atom: None} if isinstance(atom, Floor) else inside
