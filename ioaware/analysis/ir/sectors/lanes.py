@@ -111,7 +111,7 @@ class Evaluation:
 
     def _new(self, atom: Atom) -> np.ndarray:
         if isinstance(atom, Symbol):
-            value = self._values[atom.key]
+            value = np.asarray(self._values[atom.key])
             return value if value.dtype == np.int64 else value * np.asarray(1)
         if isinstance(atom, Sum):
             return _numeric_sum(atom, self._values)
