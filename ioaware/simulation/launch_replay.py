@@ -26,7 +26,7 @@ from ioaware.simulation.spills.launch_spills import LaunchSpills
 from ioaware.simulation.spills.local_memory import LocalMemory
 from ioaware.simulation.spills.local_streams import LOCAL_MEMORY, local_streams
 from ioaware.simulation.stream_lines import line_touches
-from ioaware.simulation.streams import Numbers, ReferenceStream, reference_streams
+from ioaware.simulation.streams import Numbers, ReferenceStream, least_moved, reference_streams
 from ioaware.simulation.timeline import Executions, Timeline, Times
 from ioaware.simulation.waves.placement import with_sides
 
@@ -166,8 +166,9 @@ def replay(
     found: list[list[ReferenceStream]] = [[] for _ in placed]
     for one in executions:
         found[one.touch] += reference_streams(placed[one.touch], one, order, whole_sectors=whole_sectors)
-    for number, each in enumerate(found if run else ()):
-        each += run.streams(number, order) if run else ()
+    if run is not None:
+        for number, (touch, each) in enumerate(zip(placed, found, strict=True)):
+            each += run.streams(number, order, least_bytes=least_moved(touch))
     moved = list(local_streams(local, order, durations)) if local else []
     return Replay(
         name,

@@ -91,12 +91,17 @@ def reference_streams(
     return rows.dense() or ([] if apart else rows.grouped()) or list(rows.expanded())
 
 
+def least_moved(touch: Touch) -> int:
+    """Return the least bytes in one piece that an access moves between the L2 and HBM."""
+    return READ_BYTES if touch.kind == "read" else SECTOR_BYTES
+
+
 class _Rows:
     """Rows of one `Executions`; those with equal addresses and times are merged."""
 
     def __init__(self, touch: Touch, found: Executions, programs: Schedule, *, apart: bool, whole_sectors: bool) -> None:
         self.touch = touch
-        self.least_bytes = (READ_BYTES if touch.kind == "read" else SECTOR_BYTES) if whole_sectors else 1
+        self.least_bytes = least_moved(touch) if whole_sectors else 1
         self.loop = found.loop.index.key if found.loop else None
         self.parts = address(touch, self.loop)
         self.lanes = lane_values(touch)

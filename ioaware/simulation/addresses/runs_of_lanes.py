@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.algebra.poly import Poly
 from ioaware.analysis.ir.sectors.lanes import Evaluation
-from ioaware.machine.model import SECTOR_BYTES
 from ioaware.simulation.compiled import compiled
 
 Numbers = NDArray[np.int64]
@@ -65,7 +64,7 @@ def runs_of_shapes(
     lanes: Mapping[str, Numbers],
     shapes: Mapping[str, Numbers],
     residue: Numbers | None,
-    least_bytes: int = SECTOR_BYTES,
+    least_bytes: int,
 ) -> ShapeRuns:
     """Return the runs of each shape.
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ioaware.compilation.execution import executed_accesses
+from ioaware.compilation.execution.executed_accesses import Runs
 from ioaware.machine import find_machine_or_file
+from ioaware.simulation.addresses.executed_streams import ExecutedLaunch
+from ioaware.simulation.schedule import schedule
 from ioaware.simulation.simulate import simulate
 from ioaware.simulation.simulation_result import Simulated
 from ioaware.targets.target import load_target
@@ -64,3 +68,17 @@ def test_a_launch_too_long_to_execute_keeps_its_range(monkeypatch: pytest.Monkey
     assert not one.executed
     assert result.read_range[1] is not None
     assert result.read_range[1] > read_bytes(result)
+
+
+def test_sectors_read_alone_are_read_in_pieces_of_64_bytes() -> None:
+    """As those of other launches; what is written stays in sectors."""
+    programs = np.zeros(3, dtype=np.int64)
+    begin, size = np.array([32, 128, 320]), np.array([32, 64, 96])
+    one = ExecutedLaunch((0,), (Runs(programs, np.zeros(3), begin, size),), np.ones(1))
+
+    def covered(**pieces: int) -> set[int]:
+        found = one.streams(0, schedule(np.ones(1), 1), **pieces)
+        return {at for each in found for start in each.base.tolist() for at in range(start, start + each.parts[0].run)}
+
+    assert covered() == {*range(32, 64), *range(128, 192), *range(320, 416)}
+    assert covered(least_bytes=64) == {*range(64), *range(128, 192), *range(320, 448)}
