@@ -165,7 +165,8 @@ def replay(
     order = with_sides(order, durations, slots, sms)
     found: list[list[ReferenceStream]] = [[] for _ in placed]
     for one in executions:
-        found[one.touch] += reference_streams(placed[one.touch], one, order, whole_sectors=whole_sectors)
+        touch = placed[one.touch]
+        found[one.touch] += reference_streams(touch, one, order, least_bytes=least_moved(touch) if whole_sectors else 1)
     if run is not None:
         for number, (touch, each) in enumerate(zip(placed, found, strict=True)):
             each += run.streams(number, order, least_bytes=least_moved(touch))

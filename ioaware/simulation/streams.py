@@ -80,14 +80,14 @@ class ReferenceStream:
 
 
 def reference_streams(
-    touch: Touch, found: Executions, programs: Schedule, *, apart: bool = False, whole_sectors: bool = True
+    touch: Touch, found: Executions, programs: Schedule, *, least_bytes: int, apart: bool = False
 ) -> list[ReferenceStream]:
     """Return the executions of an access by shape. Raises `ValueError` for too many.
 
-    Programs that access the same addresses at the same time are merged, unless `apart`. Pieces of less than a sector are
-    widened to `whole_sectors`, those of reads to `READ_BYTES`.
+    Programs that access the same addresses at the same time are merged, unless `apart`. Runs are widened to whole pieces of
+    `least_bytes`.
     """
-    rows = _Rows(touch, found, programs, apart=apart, whole_sectors=whole_sectors)
+    rows = _Rows(touch, found, programs, least_bytes=least_bytes, apart=apart)
     return rows.dense() or ([] if apart else rows.grouped()) or list(rows.expanded())
 
 
@@ -99,9 +99,9 @@ def least_moved(touch: Touch) -> int:
 class _Rows:
     """Rows of one `Executions`; those with equal addresses and times are merged."""
 
-    def __init__(self, touch: Touch, found: Executions, programs: Schedule, *, apart: bool, whole_sectors: bool) -> None:
+    def __init__(self, touch: Touch, found: Executions, programs: Schedule, *, least_bytes: int, apart: bool) -> None:
         self.touch = touch
-        self.least_bytes = least_moved(touch) if whole_sectors else 1
+        self.least_bytes = least_bytes
         self.loop = found.loop.index.key if found.loop else None
         self.parts = address(touch, self.loop)
         self.lanes = lane_values(touch)

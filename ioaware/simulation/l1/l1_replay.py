@@ -137,7 +137,8 @@ def _parts(touches: Sequence[Touch], executions: Sequence[Executions] | Executed
     """Return the loads through the L1, and the stores."""
 
     def symbolic(one: Executions, programs: Schedule, kept: NDArray[np.bool_]) -> list[ReferenceStream]:
-        return reference_streams(touches[one.touch], _of_programs(one, kept), programs, apart=True)
+        kept_rows = _of_programs(one, kept)
+        return reference_streams(touches[one.touch], kept_rows, programs, least_bytes=SECTOR_BYTES, apart=True)
 
     takes_part = [loads or touch.kind == "write" for touch, loads in zip(touches, through, strict=True)]
     if isinstance(executions, ExecutedLaunch):

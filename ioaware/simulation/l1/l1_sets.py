@@ -1,11 +1,12 @@
 """Replay the accesses of an SM through the sets of its L1, as machine code.
 
-A set has six lines in an order. A line that comes takes the third place, and a hit moves it to the first. The last one leaves.
-So lines that were read again stay longer than those that were read once. A piece of memory as large as one way fills all sets
-evenly; how the next piece lies on them is taken as chance.
+A set has six lines in an order, and the last one leaves. A hit moves a line to the first place. Up to three lines that hit keep
+the first places: a line that comes takes the place behind them, so that lines read once leave before lines read again. This is a
+segmented least recently used set, half of it protected. A piece of memory as large as one way fills all sets evenly; how the
+next piece lies on them is taken as chance.
 
-Source of ways and place: rows that programs of an SM read two and four times, in `ioaware/recorded/l1/h200-rows.json`, and
-recorded softmaxes and norms. NVIDIA publishes neither.
+Source of ways and halves: rows that programs of an SM read two and four times, in `ioaware/recorded/l1/h200-rows.json`, and
+slices that they read again, in `h200-l1.json`. NVIDIA publishes neither.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ioaware.simulation.compiled import compiled, inlined
 from ioaware.simulation.l1.l1_shape import LINE_BYTES, LINE_SECTORS
 from ioaware.simulation.l2.cache_sets import MIXERS
 
-WAYS, PLACE_OF_NEW = 6, 2
+WAYS, PROTECTED = 6, 3
 EMPTY = -1
 NOTHING, LINE_OF_SECTORS, SECTORS_OF_LINE = np.uint64(0), np.uint64((1 << LINE_SECTORS) - 1), np.uint64(LINE_SECTORS)
 
@@ -41,7 +42,8 @@ def add_served_sectors(
     sets = capacity_bytes // (LINE_BYTES * WAYS)
     if sets:
         held, valid = np.full(sets * WAYS, EMPTY, dtype=np.int64), np.zeros(sets * WAYS, dtype=np.uint64)
-        _replay(chunks, lines, masks, number, reads, sets, held, valid, served)
+        kept = np.zeros(sets, dtype=np.int64)
+        _replay(chunks, lines, masks, number, reads, sets, held, valid, kept, served)
 
 
 @compiled
@@ -54,18 +56,20 @@ def _replay(
     sets: int,
     held: Numbers,
     valid: Masks,
+    kept: Numbers,
     served: Numbers,
 ) -> None:
     """Replay accesses.
 
-    `held` and `valid` are the lines of each set in order, and their sectors.
+    `held` and `valid` are the lines of each set in order, and their sectors; `kept` is how many of them have hit, at most
+    `PROTECTED`.
     """
     for at in range(chunks.size):
         line, mask = chunks[at] * lines[at], masks[at]
         while mask != NOTHING:
             sectors = mask & LINE_OF_SECTORS
             if sectors != NOTHING:
-                place = _take(held, valid, _set_of(line, sets) * WAYS, line)
+                place = _take(held, valid, kept, _set_of(line, sets), line)
                 if reads[at]:
                     served[number[at]] += bit_count(valid[place] & sectors)
                 valid[place] |= sectors
@@ -73,32 +77,23 @@ def _replay(
 
 
 @inlined
-def _take(held: Numbers, valid: Masks, first: int, line: int) -> int:
-    """Move a line to its place in the set that begins at `first`.
+def _take(held: Numbers, valid: Masks, kept: Numbers, number: int, line: int) -> int:
+    """Move a line to its place in a set. It keeps the sectors that it had.
 
-    It keeps the sectors that it had. Return the place.
+    Return the place.
     """
+    first = number * WAYS
     found = first
     while found < first + WAYS - 1 and held[found] != line:
         found += 1
     hit = held[found] == line
-    known, place = valid[found] if hit else NOTHING, first if hit else _place_of_new(held, first)
+    known, place = valid[found] if hit else NOTHING, first if hit else first + kept[number]
+    if hit and found >= first + kept[number]:
+        kept[number] = min(kept[number] + 1, PROTECTED)
     for way in range(found, place, -1):
         held[way], valid[way] = held[way - 1], valid[way - 1]
     held[place], valid[place] = line, known
     return place
-
-
-@inlined
-def _place_of_new(held: Numbers, first: int) -> int:
-    """Return the place of a line that comes into the set that begins at `first`.
-
-    It is an earlier one only where that is empty.
-    """
-    for place in range(first, first + PLACE_OF_NEW):
-        if held[place] == EMPTY:
-            return place
-    return first + PLACE_OF_NEW
 
 
 @inlined

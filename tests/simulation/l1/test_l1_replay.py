@@ -12,22 +12,28 @@ import pytest
 
 import ioaware
 from ioaware.machine.model import L1_OF_H200
-from ioaware.simulation.l1.l1_sets import PLACE_OF_NEW, WAYS, _set_of, add_served_sectors
+from ioaware.simulation.l1.l1_sets import PROTECTED, WAYS, _set_of, add_served_sectors
 from ioaware.simulation.l1.l1_shape import LINE_BYTES, NEVER, L1Shape
 
 
 def by_hand(accesses: list[tuple[int, int, int, bool]], sets: int) -> dict[int, int]:
-    """Return the sectors that hit, by number, from a list of lines a set."""
-    held: dict[int, list[tuple[int, int]]] = {}
+    """Return the sectors that hit, by number, from two lists of lines a set.
+
+    One has lines that were read once, the other those that were read again.
+    """
+    once: dict[int, list[tuple[int, int]]] = {}
+    again: dict[int, list[tuple[int, int]]] = {}
     served: dict[int, int] = {}
     for line, sectors, number, reads in accesses:
-        lines = held.setdefault(_set_of(line, sets), [])
-        known = next((had for one, had in lines if one == line), None)
+        new, old = (lines.setdefault(_set_of(line, sets), []) for lines in (once, again))
+        known = next((had for one, had in (*old, *new) if one == line), None)
         if reads:
             served[number] = served.get(number, 0) + ((known or 0) & sectors).bit_count()
-        lines[:] = [pair for pair in lines if pair[0] != line]
-        lines.insert(PLACE_OF_NEW if known is None else 0, (line, (known or 0) | sectors))  # at the end of a shorter list
-        del lines[WAYS:]
+        for lines in (old, new):
+            lines[:] = [pair for pair in lines if pair[0] != line]
+        (new if known is None else old).insert(0, (line, (known or 0) | sectors))
+        new[:0] = old[PROTECTED:]
+        del old[PROTECTED:], new[WAYS - len(old) :]
     return served
 
 
@@ -57,6 +63,26 @@ def test_memory_as_large_as_the_cache_is_kept_and_read_again(sets: int) -> None:
     twice = [(sets + line, 15, number, True) for number in range(2) for line in range(lines)]
     assert replayed(sets * WAYS * LINE_BYTES, twice) == [0, 4 * lines, 0]
     assert replayed(0, twice) == [0, 0, 0]
+
+
+def test_rows_beyond_the_cache_never_hit_when_they_are_read_in_turn() -> None:
+    """Lines that came first do not stay: only those that hit have a place of their own."""
+    turns = [(row * 64 + line, 15, number, True) for number in range(3) for line in range(64) for row in range(40)]
+    assert replayed(40 * WAYS * LINE_BYTES, turns) == [0, 0, 0]
+
+
+def test_slices_that_are_read_again_hit_as_counted() -> None:
+    """One program of an SM reads a slice four times, up to as many bytes as the L1 holds."""
+    record = Path(ioaware.__file__).parent / "recorded" / "l1" / "h200-l1.json"
+    probes = [one for one in json.loads(record.read_text())["launches"] if one.get("probe") == "reread"]
+    off: list[float] = []
+    for one in probes:
+        lines = (one["slice_kib"] << 10) // LINE_BYTES
+        missed = (one["requested_read_bytes"] / (lines * LINE_BYTES * one["programs"]) - 1) / 3
+        rounds = [(1_000_003 + line, 15, 0, True) for _ in range(4) for line in range(lines)]
+        served = replayed((256 << 10) - int(one["config_bytes"]), rounds)[0]
+        off.append(abs(1 - served / (3 * 4 * lines) - missed))
+    assert sum(off) / len(off) < 0.06
 
 
 def test_a_chunk_is_its_lines() -> None:

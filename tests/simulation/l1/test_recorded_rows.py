@@ -68,9 +68,9 @@ def simulated(target: str, one: dict[str, Any]) -> Simulated:
 
 @pytest.mark.parametrize(("passes", "stores"), [(2, False), (4, False), (2, True)])
 def test_an_l1_serves_as_much_of_the_rows_as_was_counted(target: str, passes: int, stores: bool) -> None:
-    """Shares of the repeated reads that hit are up to 0.11 off on average.
+    """Shares of the repeated reads that hit are up to 0.04 off on average.
 
-    Rows take 64 to 256 KiB of an SM.
+    Rows take 64 to 256 KiB of an SM. Without one half for lines that were read again they are up to 0.09 off.
     """
     errors: list[float] = []
     for one in probes("rows", passes=passes, stores=stores, warps=4):
@@ -82,7 +82,7 @@ def test_an_l1_serves_as_much_of_the_rows_as_was_counted(target: str, passes: in
         again = (passes - 1) * one["rows"] * one["row_bytes"]
         errors.append(abs(found.read_sector_bytes - one["requested_read_bytes"]) / again)
     assert len(errors) == 7
-    assert sum(errors) / len(errors) < 0.12
+    assert sum(errors) / len(errors) < 0.045
 
 
 def test_hbm_reads_of_rows_that_are_read_twice_are_those_counted(target: str) -> None:

@@ -38,6 +38,17 @@ def gathered(x, index, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     tl.store(out + row * COLUMNS + column, tl.load(x + tl.load(index + row) * COLUMNS + column))
 
 
+@triton.jit
+def swept(x, out, columns, WIDTH: tl.constexpr):
+    """Read a column of tiles twice, each row of a tile one sector."""
+    place = tl.arange(0, 16)[:, None] * columns + tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)[None, :]
+    total = tl.zeros([16, WIDTH], tl.float32)
+    for _ in range(2):
+        for row in range(0, 64, 16):
+            total += tl.load(x + row * columns + place)
+    tl.store(out + place, total)
+
+
 def scale(blocks: int = 64, device: str = "cuda") -> Callable[[], object]:
     x, out = (torch.empty(blocks * BLOCK, device=device) for _ in range(2))
     scales = torch.empty(blocks * BLOCK // 32, device=device)
@@ -55,6 +66,12 @@ def gather(rows: int = 1024, of: int = 4096, device: str = "cuda") -> Callable[[
     x, out = (torch.empty(count, 64, device=device, dtype=torch.float16) for count in (of, rows))
     index = torch.empty(rows, device=device, dtype=torch.int32)
     return lambda: gathered[(rows // 16,)](x, index, out, ROWS=16, COLUMNS=64)
+
+
+def sweep(tiles: int = 4, device: str = "cuda") -> Callable[[], object]:
+    columns = tiles * 8
+    x, out = torch.empty(64, columns, device=device), torch.empty(16, columns, device=device)
+    return lambda: swept[(tiles,)](x, out, columns, WIDTH=8)
 
 
 def simulated(function: Callable[..., object], **params: int) -> Simulated:
@@ -91,3 +108,14 @@ def test_of_a_gather_each_byte_is_taken_as_read_once(rows: int, of: int) -> None
     tensors = {one.tensor: one for one in found.simulations[0].tensors}
     assert tensors["x"].read_bytes == tensors["x"].distinct_bytes == min(rows, of) * 128
     assert "data decide where x are accessed: each byte is taken as moved once" in found.notes
+
+
+def test_sectors_of_a_narrow_tile_are_accessed_alone() -> None:
+    """HBM moves 64 bytes of a sector alone; the L1 is asked for 32, and keeps the other half of them for nobody."""
+    (found,) = simulated(sweep).simulations
+    assert found is not None
+    assert found.l1 is not None
+    once = 4 * 64 * 32
+    assert found.l1.accessed_bytes == 2 * once
+    assert found.l1.served_bytes == once
+    assert found.requested_read_bytes == once
