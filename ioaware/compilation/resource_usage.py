@@ -52,7 +52,7 @@ class Resources:
     narrow_stores: tuple[NarrowStore, ...] = ()
     """Stores whose instructions share sectors."""
     loads: tuple[CompiledLoad, ...] | None = None
-    """Loads, and which of them use the L1; None where the compiler makes no PTX."""
+    """Loads, and how they use the L1; None where the compiler makes no PTX."""
     copies: tuple[WideCopy, ...] = ()
     """Copies past the L1 whose instructions fetch sectors more than once."""
     cubin: bytes = b""
@@ -165,7 +165,7 @@ class _Lowering:
 
         Why the IR is part of it: Triton's source hash does not cover everything that the IR depends on.
         """
-        return disk_cache.cache_key(("machine code, stores by start", *self.key, text))
+        return disk_cache.cache_key(("machine code, evictions", *self.key, text))
 
     def prepared(self) -> Callable[[], Resources]:
         """Run the Python part of the compilation now, and return the rest for a thread.

@@ -12,6 +12,7 @@ from triton.backends.compiler import GPUTarget
 
 from ioaware.analysis.ir import KernelTraffic
 from ioaware.analysis.ir.accesses.access_log import Touch
+from ioaware.compilation.compiled_loads import Eviction
 from ioaware.compilation.execution.program_values import INVENTED, Moved
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, items_of
@@ -48,8 +49,8 @@ class PlannedLaunch:
     at_once: Occupancy
     warps: int
     plan: LaunchPlan
-    by_l1: tuple[bool, ...]
-    """For each access whether it is a load through the L1."""
+    by_l1: tuple[Eviction | None, ...]
+    """For each access the eviction that it asks for; None unless it is a load through the L1."""
     shape_of_l1: L1Shape
     """L1 of an SM beside the shared memory of the programs on it."""
     storage_bytes: Mapping[str, int]
@@ -174,9 +175,9 @@ def _aged(text: str, at_once: Occupancy, machine: Machine, warps: int) -> AgedSm
     return AgedSm(rates) if min(rates, default=1.0) < 1 else None
 
 
-def _loads_by_l1(touches: Sequence[Touch], used: Resources | None) -> tuple[bool, ...]:
+def _loads_by_l1(touches: Sequence[Touch], used: Resources | None) -> tuple[Eviction | None, ...]:
     loads = used.loads if used else None
-    return (False,) * len(touches) if loads is None else tuple(loads_by_l1(touches, loads))
+    return (None,) * len(touches) if loads is None else tuple(loads_by_l1(touches, loads))
 
 
 def served_by_l1(one: PlannedLaunch, replayed: Replay, machine: Machine) -> L1Replay | None:

@@ -1,4 +1,4 @@
-"""Loads of a compiled kernel, by whether they use the L1."""
+"""Loads of a compiled kernel, by whether they use the L1 and how they leave it."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ LOCATION = '#loc1 = loc("/a/kernel.py":7:3)\n'
 )
 def test_loads_by_l1(ttgir: str, ptx: str, by_l1: bool) -> None:
     assert compiled_loads(ttgir + LOCATION, ptx) == (CompiledLoad("kernel.py:7", by_l1),)
+
+
+def test_loads_name_their_eviction() -> None:
+    load = "%0 = tt.load %p, %m cacheModifier = ca evictionPolicy = evict_last : tensor<64x!tt.ptr<f16>> loc(#loc1)\n"
+    assert compiled_loads(load + LOCATION, "ld.global.b32") == (CompiledLoad("kernel.py:7", True, "evict_last"),)

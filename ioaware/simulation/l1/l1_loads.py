@@ -1,4 +1,4 @@
-"""Find the accesses of a kernel's IR that are loads through the L1."""
+"""Find the accesses of a kernel's IR that are loads through the L1, and their eviction."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from ioaware.analysis.ir.accesses.access_log import Touch
-from ioaware.compilation.compiled_loads import CompiledLoad, place
+from ioaware.compilation.compiled_loads import CompiledLoad, Eviction, place
 
 _PLAIN = ("tt.load", "ttg.async_copy_global_to_local")
 
 
-def loads_by_l1(touches: Sequence[Touch], loads: Sequence[CompiledLoad]) -> list[bool]:
-    """Return for each access whether it is a load through the L1.
+def loads_by_l1(touches: Sequence[Touch], loads: Sequence[CompiledLoad]) -> list[Eviction | None]:
+    """Return for each access the eviction that it asks for; None unless it is a load through the L1.
 
     Several loads of one source line are matched in order; where the compiler made another number of them, they all use it if
-    one does.
+    one does, and ask for an eviction that all ask for.
     """
-    compiled: dict[str, list[bool]] = defaultdict(list)
+    compiled: dict[str, list[CompiledLoad]] = defaultdict(list)
     for load in loads:
-        compiled[load.place].append(load.by_l1)
+        compiled[load.place].append(load)
     places = [place(touch.frames) if touch.kind == "read" and touch.operation in _PLAIN else None for touch in touches]
     number: Counter[str] = Counter()
-    found: list[bool] = []
+    found: list[Eviction | None] = []
     for where in places:
-        ways = compiled.get(where, [True]) if where is not None else [False]
+        ways = compiled.get(where, [CompiledLoad(where, by_l1=True)]) if where is not None else []
         at = number[where or ""]
-        found.append(ways[at] if len(ways) == places.count(where) else any(ways))
+        own = [ways[at]] if ways and len(ways) == places.count(where) else ways
+        wanted = {one.eviction for one in own if one.by_l1}
+        found.append((wanted.pop() if len(wanted) == 1 else "evict_normal") if any(one.by_l1 for one in own) else None)
         number[where or ""] += 1
     return found

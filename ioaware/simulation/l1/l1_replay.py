@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioaware.analysis.ir.accesses.access_log import Touch
+from ioaware.compilation.compiled_loads import Eviction
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.simulation.addresses.address_blocks import Masks, Rectangle, masks
 from ioaware.simulation.addresses.executed_streams import ExecutedLaunch
-from ioaware.simulation.l1.l1_sets import add_served_sectors
+from ioaware.simulation.l1.l1_sets import FIRST, LAST, NORMAL, STORED, add_served_sectors
 from ioaware.simulation.l1.l1_shape import LINE_SECTORS, MAX_CHUNK_SECTORS, L1Shape
 from ioaware.simulation.schedule import Schedule
 from ioaware.simulation.streams import Numbers, ReferenceStream, Times, reference_streams, unrolled
@@ -29,6 +30,7 @@ MAX_EVENTS = 100_000
 """Chunks accessed by the replayed SMs, about a second of a core."""
 TENSOR_BYTES = 1 << 44
 """Distance of two tensors in the addresses of this model."""
+USES: Mapping[Eviction | None, int] = {None: STORED, "evict_normal": NORMAL, "evict_first": FIRST, "evict_last": LAST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class L1Replay:
 class _Events:
     """Chunk accesses in columns.
 
-    `lines` are those of each chunk, and `reads` holds False for stores.
+    `lines` are those of each chunk, and `use` says how long it is kept, by the numbers of `l1_sets`.
     """
 
     sm: Numbers
@@ -68,20 +70,20 @@ class _Events:
     chunk: Numbers
     lines: Numbers
     mask: Masks
-    reads: NDArray[np.bool_]
+    use: NDArray[np.int8]
 
 
 def replay_l1(
     touches: Sequence[Touch],
     executions: Sequence[Executions] | ExecutedLaunch,
-    through: Sequence[bool],
+    through: Sequence[Eviction | None],
     programs: Schedule,
     storage: Mapping[str, int],
     *,
     sms: int,
     shape: L1Shape,
 ) -> L1Replay | None:
-    """Replay the accesses of a launch; `through` says which are loads through the L1.
+    """Replay the accesses of a launch; `through` says which are loads through the L1, and how they leave it.
 
     `storage` numbers the memory of the arguments. Where one SM has too many events, some of its waves are replayed, evenly
     spread. None where one wave has too many.
@@ -109,7 +111,7 @@ def replay_l1(
     tensor_of = {number: storage[touches[number].target.argument] for number, _ in found}
     sectors = _chunk_sectors(found, tensor_of)
     events = [
-        _events(stream, part, number, sm_of, tensor_of[number], sectors[tensor_of[number]], reads=through[number])
+        _events(stream, part, number, sm_of, tensor_of[number], sectors[tensor_of[number]], USES[through[number]])
         for number, stream in found
         for part in stream.parts
     ]
@@ -133,14 +135,16 @@ class _Part:
     streams: Callable[[Schedule, NDArray[np.bool_]], Iterable[ReferenceStream]]
 
 
-def _parts(touches: Sequence[Touch], executions: Sequence[Executions] | ExecutedLaunch, through: Sequence[bool]) -> list[_Part]:
+def _parts(
+    touches: Sequence[Touch], executions: Sequence[Executions] | ExecutedLaunch, through: Sequence[Eviction | None]
+) -> list[_Part]:
     """Return the loads through the L1, and the stores."""
 
     def symbolic(one: Executions, programs: Schedule, kept: NDArray[np.bool_]) -> list[ReferenceStream]:
         kept_rows = _of_programs(one, kept)
         return reference_streams(touches[one.touch], kept_rows, programs, least_bytes=SECTOR_BYTES, apart=True)
 
-    takes_part = [loads or touch.kind == "write" for touch, loads in zip(touches, through, strict=True)]
+    takes_part = [loads is not None or touch.kind == "write" for touch, loads in zip(touches, through, strict=True)]
     if isinstance(executions, ExecutedLaunch):
         sizes = [int(np.sum(1 + one.size // (MAX_CHUNK_SECTORS * SECTOR_BYTES))) for one in executions.runs]
         every = [_Part(at, size, partial(executions.streams, at)) for at, size in enumerate(sizes)]
@@ -185,12 +189,12 @@ def _chunk_sectors(found: Sequence[tuple[int, ReferenceStream]], tensor_of: Mapp
 
 
 def _events(
-    stream: ReferenceStream, part: Rectangle, number: int, sm_of: Numbers, tensor: int, sectors: int, *, reads: bool
+    stream: ReferenceStream, part: Rectangle, number: int, sm_of: Numbers, tensor: int, sectors: int, use: int
 ) -> _Events:
     which, chunk, mask = chunks(stream.base, part, sectors)
-    of = [np.full(which.size, value) for value in (number, sectors // LINE_SECTORS, reads)]
-    base = tensor * TENSOR_BYTES // (sectors * SECTOR_BYTES)
-    return _Events(sm_of[stream.program[which]], stream.time[which], of[0], base + chunk, of[1], mask, of[2])
+    of = [np.full(which.size, value) for value in (number, sectors // LINE_SECTORS)]
+    base, uses = tensor * TENSOR_BYTES // (sectors * SECTOR_BYTES), np.full(which.size, use, dtype=np.int8)
+    return _Events(sm_of[stream.program[which]], stream.time[which], of[0], base + chunk, of[1], mask, uses)
 
 
 def chunks(base: Numbers, part: Rectangle, sectors: int) -> tuple[Numbers, Numbers, Masks]:
@@ -216,15 +220,16 @@ def _replay(found: Sequence[_Events], capacity_bytes: int, count: int) -> tuple[
     """
     columns = [
         np.concatenate([getattr(one, name) for one in found])
-        for name in ("sm", "time", "order", "chunk", "lines", "mask", "reads")
+        for name in ("sm", "time", "order", "chunk", "lines", "mask", "use")
     ]
     sm, time, order = columns[:3]
     ordered = np.lexsort((order.astype(np.int16), time, sm.astype(np.int16)))
-    sm, order, chunk, lines, mask, reads = (column[ordered] for column in (sm, order, *columns[3:]))
+    sm, order, chunk, lines, mask, use = (column[ordered] for column in (sm, order, *columns[3:]))
     edges = np.flatnonzero(np.concatenate(([True], sm[1:] != sm[:-1], [True])))
     served = np.zeros(count, dtype=np.int64)
     for start, end in pairwise(edges.tolist()):
         one = slice(start, end)
-        add_served_sectors(served, capacity_bytes, chunk[one], lines[one], mask[one], order[one], reads[one])
+        add_served_sectors(served, capacity_bytes, chunk[one], lines[one], mask[one], order[one], use[one])
+    reads = use != STORED
     accessed = np.bincount(order[reads], np.bitwise_count(mask[reads]), count).astype(np.int64)
     return accessed.tolist(), served.tolist()

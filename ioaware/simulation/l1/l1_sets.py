@@ -2,11 +2,13 @@
 
 A set has six lines in an order, and the last one leaves. A hit moves a line to the first place. Up to three lines that hit keep
 the first places: a line that comes takes the place behind them, so that lines read once leave before lines read again. This is a
-segmented least recently used set, half of it protected. A piece of memory as large as one way fills all sets evenly; how the
-next piece lies on them is taken as chance.
+segmented least recently used set, half of it protected. A line loaded with `evict_last` comes as one that hit; one loaded with
+`evict_first` takes the last place, and such a load moves no line. A piece of memory as large as one way fills all sets evenly;
+how the next piece lies on them is taken as chance.
 
 Source of ways and halves: rows that programs of an SM read two and four times, in `ioaware/recorded/l1/h200-rows.json`, and
-slices that they read again, in `h200-l1.json`. NVIDIA publishes neither.
+slices that they read again, in `h200-l1.json`; of evictions, rows read with each, in `h200-evictions.json`. NVIDIA publishes
+neither.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from ioaware.simulation.l1.l1_shape import LINE_BYTES, LINE_SECTORS
 from ioaware.simulation.l2.cache_sets import MIXERS
 
 WAYS, PROTECTED = 6, 3
+STORED, NORMAL, FIRST, LAST = range(4)
+"""Uses of a line: a store, and loads by their eviction."""
 EMPTY = -1
 NOTHING, LINE_OF_SECTORS, SECTORS_OF_LINE = np.uint64(0), np.uint64((1 << LINE_SECTORS) - 1), np.uint64(LINE_SECTORS)
 
@@ -32,18 +36,17 @@ def add_served_sectors(
     lines: Numbers,
     masks: Masks,
     number: Numbers,
-    reads: NDArray[np.bool_],
+    uses: NDArray[np.int8],
 ) -> None:
     """Add the sectors of loads that hit in an L1 to those of their instructions.
 
-    An access of instruction `number` is to a chunk of so many `lines`, with a mask of its sectors; those that are not `reads`
-    store.
+    An access of instruction `number` is to a chunk of so many `lines`, with a mask of its sectors and a use.
     """
     sets = capacity_bytes // (LINE_BYTES * WAYS)
     if sets:
         held, valid = np.full(sets * WAYS, EMPTY, dtype=np.int64), np.zeros(sets * WAYS, dtype=np.uint64)
         kept = np.zeros(sets, dtype=np.int64)
-        _replay(chunks, lines, masks, number, reads, sets, held, valid, kept, served)
+        _replay(chunks, lines, masks, number, uses, sets, held, valid, kept, served)
 
 
 @compiled
@@ -52,7 +55,7 @@ def _replay(
     lines: Numbers,
     masks: Masks,
     number: Numbers,
-    reads: NDArray[np.bool_],
+    uses: NDArray[np.int8],
     sets: int,
     held: Numbers,
     valid: Masks,
@@ -69,15 +72,15 @@ def _replay(
         while mask != NOTHING:
             sectors = mask & LINE_OF_SECTORS
             if sectors != NOTHING:
-                place = _take(held, valid, kept, _set_of(line, sets), line)
-                if reads[at]:
+                place = _take(held, valid, kept, _set_of(line, sets), line, uses[at])
+                if uses[at] != STORED:
                     served[number[at]] += bit_count(valid[place] & sectors)
                 valid[place] |= sectors
             line, mask = line + 1, mask >> SECTORS_OF_LINE
 
 
 @inlined
-def _take(held: Numbers, valid: Masks, kept: Numbers, number: int, line: int) -> int:
+def _take(held: Numbers, valid: Masks, kept: Numbers, number: int, line: int, use: int) -> int:
     """Move a line to its place in a set. It keeps the sectors that it had.
 
     Return the place.
@@ -87,12 +90,25 @@ def _take(held: Numbers, valid: Masks, kept: Numbers, number: int, line: int) ->
     while found < first + WAYS - 1 and held[found] != line:
         found += 1
     hit = held[found] == line
-    known, place = valid[found] if hit else NOTHING, first if hit else first + kept[number]
-    if hit and found >= first + kept[number]:
-        kept[number] = min(kept[number] + 1, PROTECTED)
+    known, place = valid[found] if hit else NOTHING, first + kept[number]
+    if use == FIRST:
+        place = found if hit else _end(held, first)
+    elif hit or use == LAST:
+        if found >= place:
+            kept[number] = min(kept[number] + 1, PROTECTED)
+        place = first
     for way in range(found, place, -1):
         held[way], valid[way] = held[way - 1], valid[way - 1]
     held[place], valid[place] = line, known
+    return place
+
+
+@inlined
+def _end(held: Numbers, first: int) -> int:
+    """Return the first empty place of the set that begins at `first`, or the last."""
+    place = first
+    while place < first + WAYS - 1 and held[place] != EMPTY:
+        place += 1
     return place
 
 

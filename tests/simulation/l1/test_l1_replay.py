@@ -12,11 +12,11 @@ import pytest
 
 import ioaware
 from ioaware.machine.model import L1_OF_H200
-from ioaware.simulation.l1.l1_sets import PROTECTED, WAYS, _set_of, add_served_sectors
+from ioaware.simulation.l1.l1_sets import FIRST, LAST, NORMAL, PROTECTED, STORED, WAYS, _set_of, add_served_sectors
 from ioaware.simulation.l1.l1_shape import LINE_BYTES, NEVER, L1Shape
 
 
-def by_hand(accesses: list[tuple[int, int, int, bool]], sets: int) -> dict[int, int]:
+def by_hand(accesses: list[tuple[int, int, int, int]], sets: int) -> dict[int, int]:
     """Return the sectors that hit, by number, from two lists of lines a set.
 
     One has lines that were read once, the other those that were read again.
@@ -24,24 +24,32 @@ def by_hand(accesses: list[tuple[int, int, int, bool]], sets: int) -> dict[int, 
     once: dict[int, list[tuple[int, int]]] = {}
     again: dict[int, list[tuple[int, int]]] = {}
     served: dict[int, int] = {}
-    for line, sectors, number, reads in accesses:
+    for line, sectors, number, use in accesses:
         new, old = (lines.setdefault(_set_of(line, sets), []) for lines in (once, again))
         known = next((had for one, had in (*old, *new) if one == line), None)
-        if reads:
+        if use != STORED:
             served[number] = served.get(number, 0) + ((known or 0) & sectors).bit_count()
+        if use == FIRST and known is not None:
+            for lines in (old, new):
+                lines[:] = [(one, had | sectors if one == line else had) for one, had in lines]
+            continue
+        if use == FIRST:
+            del new[WAYS - len(old) - 1 :]
+            new.append((line, sectors))
+            continue
         for lines in (old, new):
             lines[:] = [pair for pair in lines if pair[0] != line]
-        (new if known is None else old).insert(0, (line, (known or 0) | sectors))
+        (new if known is None and use != LAST else old).insert(0, (line, (known or 0) | sectors))
         new[:0] = old[PROTECTED:]
         del old[PROTECTED:], new[WAYS - len(old) :]
     return served
 
 
-def replayed(capacity_bytes: int, accesses: list[tuple[int, int, int, bool]]) -> list[int]:
+def replayed(capacity_bytes: int, accesses: list[tuple[int, int, int, int]]) -> list[int]:
     """Return served sectors of three instructions; every chunk is a line."""
-    served, (line, sectors, number, reads) = np.zeros(3, dtype=np.int64), zip(*accesses, strict=True)
+    served, (line, sectors, number, use) = np.zeros(3, dtype=np.int64), zip(*accesses, strict=True)
     kinds = np.array(line), np.ones(len(line), dtype=np.int64), np.array(sectors, dtype=np.uint64)
-    add_served_sectors(served, capacity_bytes, *kinds, np.array(number), np.array(reads))
+    add_served_sectors(served, capacity_bytes, *kinds, np.array(number), np.array(use, dtype=np.int8))
     return served.tolist()
 
 
@@ -50,7 +58,7 @@ def test_served_sectors_are_those_of_lists_of_lines(sets: int) -> None:
     for seed in range(40):
         chosen = random.Random(seed)
         accesses = [
-            (chosen.randrange(5 * sets), chosen.randrange(1, 16), chosen.randrange(3), chosen.random() < 0.8)
+            (chosen.randrange(5 * sets), chosen.randrange(1, 16), chosen.randrange(3), chosen.randrange(4))
             for _ in range(chosen.randrange(1, 200))
         ]
         wanted = by_hand(accesses, sets)
@@ -60,14 +68,14 @@ def test_served_sectors_are_those_of_lists_of_lines(sets: int) -> None:
 @pytest.mark.parametrize("sets", [56, 448])
 def test_memory_as_large_as_the_cache_is_kept_and_read_again(sets: int) -> None:
     lines = sets * WAYS
-    twice = [(sets + line, 15, number, True) for number in range(2) for line in range(lines)]
+    twice = [(sets + line, 15, number, NORMAL) for number in range(2) for line in range(lines)]
     assert replayed(sets * WAYS * LINE_BYTES, twice) == [0, 4 * lines, 0]
     assert replayed(0, twice) == [0, 0, 0]
 
 
 def test_rows_beyond_the_cache_never_hit_when_they_are_read_in_turn() -> None:
     """Lines that came first do not stay: only those that hit have a place of their own."""
-    turns = [(row * 64 + line, 15, number, True) for number in range(3) for line in range(64) for row in range(40)]
+    turns = [(row * 64 + line, 15, number, NORMAL) for number in range(3) for line in range(64) for row in range(40)]
     assert replayed(40 * WAYS * LINE_BYTES, turns) == [0, 0, 0]
 
 
@@ -79,7 +87,7 @@ def test_slices_that_are_read_again_hit_as_counted() -> None:
     for one in probes:
         lines = (one["slice_kib"] << 10) // LINE_BYTES
         missed = (one["requested_read_bytes"] / (lines * LINE_BYTES * one["programs"]) - 1) / 3
-        rounds = [(1_000_003 + line, 15, 0, True) for _ in range(4) for line in range(lines)]
+        rounds = [(1_000_003 + line, 15, 0, NORMAL) for _ in range(4) for line in range(lines)]
         served = replayed((256 << 10) - int(one["config_bytes"]), rounds)[0]
         off.append(abs(1 - served / (3 * 4 * lines) - missed))
     assert sum(off) / len(off) < 0.06
@@ -88,7 +96,7 @@ def test_slices_that_are_read_again_hit_as_counted() -> None:
 def test_a_chunk_is_its_lines() -> None:
     served = np.zeros(1, dtype=np.int64)
     masks = np.array([0x00F0_0000_0000_00FF, 0x0FF0_0000_0000_0F0F], dtype=np.uint64)
-    once = np.array([7, 7]), np.array([16, 16]), masks, np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.bool_)
+    once = np.array([7, 7]), np.array([16, 16]), masks, np.zeros(2, dtype=np.int64), np.full(2, NORMAL, dtype=np.int8)
     add_served_sectors(served, 1 << 18, *once)
     assert served.tolist() == [(int(masks[0]) & int(masks[1])).bit_count()]
 
