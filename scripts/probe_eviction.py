@@ -3,7 +3,7 @@
 They show what an L1 and an L2 keep where loads say how long their lines are needed. Compilers give such policies to rows that a
 kernel reads again.
 
-    PYTHONPATH=. python3 scripts/probe_eviction.py FILE [--small]     (a CUDA GPU, Triton, ncu with counter permission; about 90 s)
+    PYTHONPATH=. python3 scripts/probe_eviction.py FILE [--small]     (a CUDA GPU, Triton, ncu with counters; a minute)
 
 FILE gets one JSON object. Each program reads a row of its own twice, in four waves of programs. None of the probes is an
 attention kernel.
@@ -25,7 +25,10 @@ from probe_rows import BYTES_OF_A_THREAD, COUNTERS, ELEMENT_BYTES, KIB, SMS, WAR
 from probe_runs import Probe, main
 
 ROWS_KIB = (32, 64, 96, 128, 160, 192, 224, 256, 320, 448, 640)
-"""Bytes of the rows of all programs on an SM; those of the last two are more than the L2 keeps."""
+"""Bytes of the rows of all programs on an SM.
+
+Those of the last two are more than the L2 keeps.
+"""
 POLICIES = (
     ("", ""),
     ("evict_last", "evict_first"),

@@ -1,4 +1,4 @@
-"""Find which loads of a compiled kernel use the L1, and how long it is to keep them.
+"""Find which loads of a compiled kernel use the L1, and their evictions.
 
 Asynchronous copies of 16 bytes and loads with the modifiers `.cg` and `.cv` bypass it, and so does the tensor memory
 accelerator. Source: PTX ISA, cache operators, and `cp.async`; eviction priorities.

@@ -50,7 +50,7 @@ class PlannedLaunch:
     warps: int
     plan: LaunchPlan
     by_l1: tuple[Eviction | None, ...]
-    """For each access the eviction that it asks for; None unless it is a load through the L1."""
+    """For each load through the L1 its eviction; None for other accesses."""
     shape_of_l1: L1Shape
     """L1 of an SM beside the shared memory of the programs on it."""
     storage_bytes: Mapping[str, int]

@@ -1,4 +1,4 @@
-"""Find the accesses of a kernel's IR that are loads through the L1, and their eviction."""
+"""Find the loads of a kernel's IR through the L1, and their evictions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _PLAIN = ("tt.load", "ttg.async_copy_global_to_local")
 
 
 def loads_by_l1(touches: Sequence[Touch], loads: Sequence[CompiledLoad]) -> list[Eviction | None]:
-    """Return for each access the eviction that it asks for; None unless it is a load through the L1.
+    """Return for each access the eviction that it asks for.
 
-    Several loads of one source line are matched in order; where the compiler made another number of them, they all use it if
-    one does, and ask for an eviction that all ask for.
+    It is None unless the access is a load through the L1. Several loads of one source line are matched in order. Where the
+    compiler made another number of them, they all use it if one does, and ask for an eviction that all ask for.
     """
     compiled: dict[str, list[CompiledLoad]] = defaultdict(list)
     for load in loads:
@@ -28,6 +28,7 @@ def loads_by_l1(touches: Sequence[Touch], loads: Sequence[CompiledLoad]) -> list
         at = number[where or ""]
         own = [ways[at]] if ways and len(ways) == places.count(where) else ways
         wanted = {one.eviction for one in own if one.by_l1}
-        found.append((wanted.pop() if len(wanted) == 1 else "evict_normal") if any(one.by_l1 for one in own) else None)
+        common: Eviction = wanted.pop() if len(wanted) == 1 else "evict_normal"
+        found.append(common if any(one.by_l1 for one in own) else None)
         number[where or ""] += 1
     return found

@@ -83,7 +83,9 @@ def replay_l1(
     sms: int,
     shape: L1Shape,
 ) -> L1Replay | None:
-    """Replay the accesses of a launch; `through` says which are loads through the L1, and how they leave it.
+    """Replay the accesses of a launch through its L1s.
+
+    `through` says which are loads through the L1, by their evictions.
 
     `storage` numbers the memory of the arguments. Where one SM has too many events, some of its waves are replayed, evenly
     spread. None where one wave has too many.

@@ -1,10 +1,10 @@
 """Replay the accesses of an SM through the sets of its L1, as machine code.
 
 A set has six lines in an order, and the last one leaves. A hit moves a line to the first place. Up to three lines that hit keep
-the first places: a line that comes takes the place behind them, so that lines read once leave before lines read again. This is a
-segmented least recently used set, half of it protected. A line loaded with `evict_last` comes as one that hit; one loaded with
-`evict_first` takes the last place, and such a load moves no line. A piece of memory as large as one way fills all sets evenly;
-how the next piece lies on them is taken as chance.
+the first places: a line that comes takes the place behind them, so that lines read once leave before lines read again. This is
+a segmented least recently used set, half of it protected. A line loaded with `evict_last` comes as one that hit; one loaded
+with `evict_first` takes the last place, and such a load moves no line. A piece of memory as large as one way fills all sets
+evenly; how the next piece lies on them is taken as chance.
 
 Source of ways and halves: rows that programs of an SM read two and four times, in `ioaware/recorded/l1/h200-rows.json`, and
 slices that they read again, in `h200-l1.json`; of evictions, rows read with each, in `h200-evictions.json`. NVIDIA publishes

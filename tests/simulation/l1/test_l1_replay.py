@@ -74,13 +74,13 @@ def test_memory_as_large_as_the_cache_is_kept_and_read_again(sets: int) -> None:
 
 
 def test_rows_beyond_the_cache_never_hit_when_they_are_read_in_turn() -> None:
-    """Lines that came first do not stay: only those that hit have a place of their own."""
+    """Lines that came first leave: only those that hit have places of their own."""
     turns = [(row * 64 + line, 15, number, NORMAL) for number in range(3) for line in range(64) for row in range(40)]
     assert replayed(40 * WAYS * LINE_BYTES, turns) == [0, 0, 0]
 
 
 def test_slices_that_are_read_again_hit_as_counted() -> None:
-    """One program of an SM reads a slice four times, up to as many bytes as the L1 holds."""
+    """One program of an SM reads a slice four times, of up to the L1's bytes."""
     record = Path(ioaware.__file__).parent / "recorded" / "l1" / "h200-l1.json"
     probes = [one for one in json.loads(record.read_text())["launches"] if one.get("probe") == "reread"]
     off: list[float] = []

@@ -64,7 +64,10 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_an_l1_serves_as_much_of_the_rows_as_was_counted(
     target: str, first: str, second: str, most: float, stores: bool
 ) -> None:
-    """Shares of the repeated reads that hit, of rows of 64 to 256 KiB of an SM. By the model without evictions some are 0.4 off."""
+    """Shares of the repeated reads that hit are so far off on average.
+
+    Rows take 64 to 256 KiB of an SM. By the model without evictions some are 0.4 off.
+    """
     errors: list[float] = []
     for one in launches(first=first, second=second, stores=stores, warps=4):
         if not 64 << 10 <= one["programs"] * one["row_bytes"] <= 256 << 10:

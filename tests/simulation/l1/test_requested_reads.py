@@ -111,7 +111,7 @@ def test_of_a_gather_each_byte_is_taken_as_read_once(rows: int, of: int) -> None
 
 
 def test_sectors_of_a_narrow_tile_are_accessed_alone() -> None:
-    """HBM moves 64 bytes of a sector alone; the L1 is asked for 32, and keeps the other half of them for nobody."""
+    """HBM moves 64 bytes of a sector alone, and the L1 is asked for 32."""
     (found,) = simulated(sweep).simulations
     assert found is not None
     assert found.l1 is not None
