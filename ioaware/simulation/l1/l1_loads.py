@@ -27,7 +27,7 @@ def loads_by_l1(touches: Sequence[Touch], loads: Sequence[CompiledLoad]) -> list
         ways = compiled.get(where, [CompiledLoad(where, by_l1=True)]) if where is not None else []
         at = number[where or ""]
         own = [ways[at]] if ways and len(ways) == places.count(where) else ways
-        wanted = {one.eviction for one in own if one.by_l1}
+        wanted: set[Eviction] = {one.eviction for one in own if one.by_l1}
         common: Eviction = wanted.pop() if len(wanted) == 1 else "evict_normal"
         found.append(common if any(one.by_l1 for one in own) else None)
         number[where or ""] += 1
