@@ -9,7 +9,7 @@ FILE gets one JSON object. Each program reads a row of its own twice, in four wa
 attention kernel.
 """
 
-# pyright: basic, reportAttributeAccessIssue=false, reportGeneralTypeIssues=false
+# pyright: basic, reportAttributeAccessIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
 from __future__ import annotations
 
 import sys
