@@ -72,6 +72,7 @@ def l1_bytes(machine: Machine, per_sm: int, shared_bytes: int) -> int:
     """Return the bytes of an SM's L1 beside shared memory for so many programs.
 
     The driver divides the unified data cache in steps, and takes the least step that lets `per_sm` programs run at once.
+    Where registers limit them, an H200 takes larger steps, which are left out (`ioaware/recorded/l1/h200-carveout.json`).
     Triton asks for the most shared memory where a program has more than 48 KiB of it.
     """
     needed, most = per_sm * (shared_bytes + RESERVED_SHARED_BYTES), machine.level("shared").capacity_bytes
