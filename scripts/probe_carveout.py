@@ -3,70 +3,108 @@
 The rest of an SM's unified data cache is its L1. Programs differ in warps, registers and bytes of shared memory, and as many
 run on each SM as fit.
 
-    PYTHONPATH=. python3 scripts/probe_carveout.py FILE [--small]     (a CUDA GPU, Triton, ncu with counters; a minute)
+    PYTHONPATH=. python3 scripts/probe_carveout.py FILE [--small]     (a CUDA GPU, ncu with counters; half a minute)
 
 FILE gets one JSON object.
 """
 
-# pyright: basic, reportAttributeAccessIssue=false, reportGeneralTypeIssues=false, reportArgumentType=false
-# pyright: reportAssignmentType=false, reportIndexIssue=false
+# pyright: basic
 from __future__ import annotations
 
+import ctypes
+import random
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
-from triton.experimental import gluon
-from triton.experimental.gluon import language as gl
 
 from ioaware.measurement.counters.ncu_csv import Metric
 
 sys.path.insert(0, str(Path(__file__).parent))
 from probe_runs import Probe, main
 
-PROGRAMS = 132 * 64
-LANES, WORD_BYTES = 32, 4
-WARPS = (1, 2, 4, 8, 16)
-HELD = (1, 16, 32, 64, 128)
+PROGRAMS, LANES, SM_REGISTERS = 132 * 64, 32, 64 * 1024
+WARPS = (1, 2, 3, 4, 6, 8, 16, 32)
+HELD = (8, 14, 24, 32, 40, 56, 72, 96, 120, 152, 200)
 """Words that each thread keeps in registers."""
-SHARED_BYTES = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
-"""At least as many as a word of each thread takes."""
+SHARED_BYTES = (0, 128, *(int(256 * 1.25**step) // 16 * 16 for step in range(24)), 49152)
+"""Of a program."""
 COUNTERS = {
     "config_bytes": Metric("launch__shared_mem_config_size", "byte"),
     "shared_bytes": Metric("launch__shared_mem_per_block_dynamic", "byte"),
     "registers": Metric("launch__registers_per_thread", "count"),
 }
+REGISTERS_OF_A_FUNCTION = 4
+"""The driver's number of this attribute, CU_FUNC_ATTRIBUTE_NUM_REGS."""
 
 
-@gluon.jit
-def held(x, y, HELD: gl.constexpr, WARPS: gl.constexpr, WORDS: gl.constexpr):
-    """Keep HELD words a thread in registers, and WORDS of a program in shared memory."""
-    wide: gl.constexpr = gl.BlockedLayout([HELD], [32], [WARPS], [0])
-    narrow: gl.constexpr = gl.BlockedLayout([1], [32], [WARPS], [0])
-    kept = gl.allocate_shared_memory(gl.float32, [WORDS], gl.SwizzledSharedLayout(1, 1, 1, [0]))
-    part = kept.slice(0, 32 * WARPS)
-    at = gl.arange(0, 32 * WARPS * HELD, wide)
-    value = gl.load(x + at)
-    part.store(gl.load(x + gl.arange(0, 32 * WARPS, narrow)))
-    total = gl.sum(value, 0)
-    gl.store(y + at, value * total)
-    gl.store(y + gl.arange(0, 32 * WARPS, narrow), part.load(narrow))
+def held(words: int) -> str:
+    """Return the PTX of a kernel of which the first program keeps so many words a thread in registers."""
+    loads = "\n".join(f"ld.volatile.global.u32 %word{one}, [%data+{4 * one}];" for one in range(words))
+    stores = "\n".join(f"st.volatile.global.u32 [%data+{4 * one}], %word{words - 1 - one};" for one in range(words))
+    return f"""
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry held(.param .u64 pointer) {{
+.reg .u32 %program, %word<{words}>;
+.reg .u64 %data;
+.reg .pred %later;
+ld.param.u64 %data, [pointer];
+mov.u32 %program, %ctaid.x;
+setp.ne.u32 %later, %program, 0;
+@%later bra done;
+{loads}
+{stores}
+done: ret;
+}}
+"""
+
+
+class Kernel:
+    """Kernel that the driver made of PTX."""
+
+    def __init__(self, driver: Any, ptx: str) -> None:
+        self.driver, self.module, self.function = driver, ctypes.c_void_p(), ctypes.c_void_p()
+        _done(driver.cuModuleLoadData(ctypes.byref(self.module), ptx.encode()))
+        _done(driver.cuModuleGetFunction(ctypes.byref(self.function), self.module, b"held"))
+
+    @property
+    def registers(self) -> int:
+        """Registers of a thread."""
+        found = ctypes.c_int()
+        _done(self.driver.cuFuncGetAttribute(ctypes.byref(found), REGISTERS_OF_A_FUNCTION, self.function))
+        return found.value
+
+    def launch(self, data: torch.Tensor, warps: int, shared_bytes: int) -> None:
+        """Launch the programs, each with so many warps and bytes of dynamic shared memory."""
+        pointer = ctypes.c_void_p(data.data_ptr())
+        given = (ctypes.c_void_p * 1)(ctypes.addressof(pointer))
+        shape = (PROGRAMS, 1, 1, LANES * warps, 1, 1)
+        _done(self.driver.cuLaunchKernel(self.function, *shape, shared_bytes, None, given, None))
 
 
 def plan(small: bool) -> list[Probe]:
-    """Return every launch with its description."""
+    """Return every launch with its description, in an order by chance: none depends on the one before."""
+    data = torch.zeros(max(HELD), dtype=torch.int32, device="cuda")
+    driver = ctypes.CDLL("libcuda.so.1")
     found: list[Probe] = []
-    most = LANES * max(WARPS) * max(HELD)
-    x, y = (torch.randn(most, device="cuda") for _ in range(2))
-    for warps in WARPS:
-        for words in HELD:
-            for size in SHARED_BYTES:
-                if size >= LANES * warps * WORD_BYTES:
-                    what = {"probe": "carveout", "warps": warps, "held_words": words, "allocated_bytes": size}
-                    options = {"HELD": words, "WARPS": warps, "WORDS": size // WORD_BYTES, "num_warps": warps}
-                    found.append(Probe(what, partial(held[(PROGRAMS,)], x, y, **options)))
+    for words in HELD:
+        kernel = Kernel(driver, held(words))
+        for warps in WARPS:
+            if kernel.registers * LANES * warps <= SM_REGISTERS:
+                for size in SHARED_BYTES:
+                    found.append(Probe({"warps": warps}, partial(kernel.launch, data, warps, size)))
+    random.Random(0).shuffle(found)
     return found[:3] if small else found
+
+
+def _done(code: int) -> None:
+    """Raise where the driver answers anything but success."""
+    if code:
+        raise RuntimeError(f"the CUDA driver answers {code}: see CUresult in cuda.h")
 
 
 if __name__ == "__main__":

@@ -82,12 +82,14 @@ class L1Model:
 
     `reach` is the mean reuse distance that just hits, over the capacity. `sets` gives its deviation: the square root of `sets`
     times the lines of the cache. Both are of spilled registers, whose lines are not replayed. `shared_steps` are the bytes of
-    shared memory that the driver configures, and a program with more than `prefers_shared_bytes` gets the most.
+    shared memory that the driver configures; it leaves room for more programs up to `spare_shared_bytes`. A program with more
+    than `prefers_shared_bytes` gets the most.
     """
 
     reach: float
     sets: float
     shared_steps: tuple[int, ...]
+    spare_shared_bytes: int
     prefers_shared_bytes: int
     source: str
 
@@ -95,7 +97,8 @@ class L1Model:
 L1_OF_H200 = L1Model(
     1.16,
     35.0,
-    tuple(kib << 10 for kib in (32, 64, 132, 164, 196, 228)),
+    tuple(kib << 10 for kib in (8, 16, 32, 64, 100, 132, 164, 196, 228)),
+    132 << 10,
     48 << 10,
     "slices and rows that programs read again, on an H200: ioaware/recorded/l1",
 )

@@ -25,10 +25,15 @@ REGISTER_UNIT = 256
 
 Source: CUDA occupancy calculator, compute capabilities 7.0 to 12.0.
 """
-RESERVED_SHARED_BYTES = 1024
-"""Shared memory that the system reserves per program.
+PARTITIONS = 4
+"""Parts of an SM, each with its own registers and schedulers: a warp stays in one.
 
-Source: CUDA C++ Programming Guide, compute capability 8.x and 9.0.
+Source: NVIDIA H100 whitepaper; warps of an SM come in multiples of 4 in the CUDA occupancy calculator.
+"""
+RESERVED_SHARED_BYTES, SHARED_UNIT_BYTES = 1024, 128
+"""Shared memory that the system reserves per program, and the unit of what a program gets.
+
+Source: CUDA C++ Programming Guide, compute capability 8.x and 9.0; CUDA occupancy calculator.
 """
 
 
@@ -59,28 +64,18 @@ def programs_per_sm(
     limits = {
         "programs": most_programs,
         "warps": most_warps // max(warps, 1),
-        "shared memory": sm_shared_bytes // (shared_bytes + RESERVED_SHARED_BYTES),
+        "shared memory": sm_shared_bytes // allocated_shared_bytes(shared_bytes),
     }
     if registers:
-        each = -(-registers * LANES // REGISTER_UNIT) * REGISTER_UNIT * warps
-        limits["registers"] = sm_registers // each
+        each = -(-registers * LANES // REGISTER_UNIT) * REGISTER_UNIT
+        limits["registers"] = sm_registers // PARTITIONS // each * PARTITIONS // warps
     limit = min(limits, key=limits.__getitem__)
     return max(1, limits[limit]), limit
 
 
-def l1_bytes(machine: Machine, per_sm: int, shared_bytes: int) -> int:
-    """Return the bytes of an SM's L1 beside shared memory for so many programs.
-
-    The driver divides the unified data cache in steps, and takes the least step that lets `per_sm` programs run at once.
-    Where registers limit them, an H200 takes larger steps, which are left out (`ioaware/recorded/l1/h200-carveout.json`).
-    Triton asks for the most shared memory where a program has more than 48 KiB of it.
-    """
-    needed, most = per_sm * (shared_bytes + RESERVED_SHARED_BYTES), machine.level("shared").capacity_bytes
-    model = machine.l1_model
-    if shared_bytes > model.prefers_shared_bytes:
-        needed = most
-    configured = next((step for step in model.shared_steps if needed <= step <= most), most)
-    return max(0, machine.level("l1").capacity_bytes - configured)
+def allocated_shared_bytes(shared_bytes: int) -> int:
+    """Return the shared memory that a program takes of its SM, what the system reserves included."""
+    return -(-(shared_bytes + RESERVED_SHARED_BYTES) // SHARED_UNIT_BYTES) * SHARED_UNIT_BYTES
 
 
 def most_registers(warps: int) -> int:

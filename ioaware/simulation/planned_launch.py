@@ -21,7 +21,8 @@ from ioaware.compilation.triton_ir import first_ir, integer_at
 from ioaware.derivation.derive import Derivation
 from ioaware.derivation.machine_code_notes import refetched_bytes
 from ioaware.machine import Machine
-from ioaware.machine.occupancy import Occupancy, l1_bytes, occupancy
+from ioaware.machine.carveout import l1_bytes
+from ioaware.machine.occupancy import Occupancy, occupancy
 from ioaware.result import Launch, Traffic
 from ioaware.simulation.addresses.executed_launch import executed_launch
 from ioaware.simulation.addresses.known_contents import KnownContents
@@ -90,8 +91,10 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
         storage = _storages(event, captured.values, numbers, sizes)
         arguments = frozenset(storage)
         warps = int(event.options.get("num_warps", DEFAULT_WARPS))
-        at_once = occupancy(machine, warps=warps, registers=launch.registers, shared_bytes=launch.shared_bytes or 0)
-        shape = L1Shape(l1_bytes(machine, at_once.per_sm, launch.shared_bytes or 0), machine.l1_model)
+        shared_bytes = launch.shared_bytes or 0
+        at_once = occupancy(machine, warps=warps, registers=launch.registers, shared_bytes=shared_bytes)
+        cache_bytes = l1_bytes(machine, warps=warps, registers=launch.registers, shared_bytes=shared_bytes)
+        shape = L1Shape(cache_bytes, machine.l1_model)
         spills = _spills(used, warps, at_once, shape)
         if spills:
             storage[LOCAL_MEMORY] = _storage_of_spills(spills, numbers, sizes)
