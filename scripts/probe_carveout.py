@@ -12,12 +12,12 @@ FILE gets one JSON object.
 from __future__ import annotations
 
 import ctypes
-import random
 import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from ioaware.measurement.counters.ncu_csv import Metric
@@ -97,8 +97,8 @@ def plan(small: bool) -> list[Probe]:
             if kernel.registers * LANES * warps <= SM_REGISTERS:
                 for size in SHARED_BYTES:
                     found.append(Probe({"warps": warps}, partial(kernel.launch, data, warps, size)))
-    random.Random(0).shuffle(found)
-    return found[:3] if small else found
+    order = np.random.Generator(np.random.PCG64(0)).permutation(len(found))
+    return [found[place] for place in order[: 3 if small else None]]
 
 
 def _done(code: int) -> None:

@@ -71,14 +71,6 @@ class Schedule:
         """Return the L2 partitions of these programs' SMs, each as a mask."""
         return side_by_chance(programs) if self.sides is None else self.sides[programs]
 
-    def sms(self, count: int) -> Numbers:
-        """Return the SM of each program, of so many.
-
-        The first wave is assigned in order. A later program goes to whatever SM is free: an order of its wave by a hash stands
-        for chance.
-        """
-        return (self.slot if self.alike > 1 else _by_chance(self.slot, self.wave)) % count
-
 
 def _by_chance(place: Numbers, group: Numbers) -> Numbers:
     """Return the places with those of each group but the first in an order by a hash."""

@@ -67,15 +67,6 @@ def test_equal_rates_are_the_plain_schedule() -> None:
     assert aged.start == pytest.approx(plain.start)
 
 
-def test_programs_of_later_waves_go_to_any_sm() -> None:
-    """Each wave has every SM as often, and only the first is assigned in order."""
-    found = schedule(np.full(36, 1.0), 12).sms(4).reshape(3, 12)
-    assert (found[0] == np.arange(12) % 4).all()
-    assert all((np.bincount(wave) == 3).all() for wave in found)
-    assert (found[1] != found[0]).any()
-    assert (found[2] != found[1]).any()
-
-
 @pytest.mark.parametrize(("count", "sms", "per_sm"), [(37, 4, 3), (24, 4, 3), (130, 8, 2)])
 def test_sms_with_equal_programs_all_do_the_same(count: int, sms: int, per_sm: int) -> None:
     """Each has the times of one SM alone, whatever chance gives it."""
@@ -85,7 +76,7 @@ def test_sms_with_equal_programs_all_do_the_same(count: int, sms: int, per_sm: i
     for work in (0.0, 2.5, 6.0):
         wanted = alone.times(turns, np.full(count, work))
         assert found.times(numbers, np.full(count, work)) == pytest.approx(wanted)
-    placed = found.sms(sms)
+    placed = found.slot % sms
     assert (placed[: sms * per_sm] == numbers[: sms * per_sm] % sms).all()
     whole = count // sms
     assert (np.bincount(placed[: whole * sms], minlength=sms) == whole).all()

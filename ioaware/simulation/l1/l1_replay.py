@@ -1,8 +1,7 @@
 """Replay the loads and stores of some SMs through their L1s.
 
-The first programs are assigned to the SMs in order; each later one runs on any SM, as one is free. Programs of one SM advance
-as in the model of the L2. The SMs that are replayed stand for the others. Stores are written through and leave their lines in
-the L1, as probes on an H200 show.
+The first programs are assigned to the SMs in order; each later one runs on the SM that is free first. The SMs that are replayed
+stand for the others. Stores are written through and leave their lines in the L1, as probes on an H200 show.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ def replay_l1(
     parts = _parts(touches, executions, through)
     if not any(through[one.touch] for one in parts):
         return L1Replay()
-    sm_of = programs.sms(sms)
+    sm_of = programs.slot % sms
     used = np.unique(sm_of)
     total = sum(one.chunks for one in parts)
     if total == 0:

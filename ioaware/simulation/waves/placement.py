@@ -5,17 +5,22 @@ programs, which often read the same memory, mostly share a partition. A grid of 
 in proportion. A later program goes to the SM that is free first. Where programs take equally long, all end at almost one time
 and chance decides; otherwise the order in which they end does, but for their deviations.
 
+A program's duration is a sum of waits for memory, of which each deviates by chance. So programs that started together end
+apart, and programs of an SM are close in number where its slots are free at about the same time.
+
 Source: `h200-partitions.json` in `ioaware/recorded/l2` has the partition of each SM, from the latency of lines that another SM
 has read, and the SMs of the programs of many launches. The deviation is that of the sweeps in `h200-l2.json`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ioaware.simulation.schedule import Numbers, Schedule, Times, schedule, side_by_chance
+from ioaware.simulation.schedule import ALMOST, Numbers, Schedule, Times, schedule, side_by_chance
+from ioaware.simulation.timeline import Executions
 
 RUNS = 58, 18, 8, 48
 """Programs in launch order whose SMs share a partition.
@@ -24,6 +29,14 @@ They are those of the first partition, the second, the first and the second.
 """
 DEVIATION = 0.003
 """Standard deviation of a program's duration, for each program on its SM."""
+DEVIATION_OF_WAIT = 0.3
+"""Standard deviation of one wait of a program for memory, over the mean.
+
+It waits as often as the access runs that it makes most often. About the median of the kernels in `h200-placement.json` in
+`ioaware/recorded/l1`, from the durations of their programs.
+"""
+SHORTEST, LONGEST = 0.5, 1.5
+"""Durations of programs over their mean, at most."""
 EQUAL = 0.01
 """Programs whose durations deviate by less end in an order of chance."""
 
@@ -42,6 +55,31 @@ def with_sides(order: Schedule, durations: Times, slots: int, sms: int) -> Sched
     ends = np.cumsum(RUNS) * min(sms, count) / sum(RUNS)
     side = np.searchsorted(ends, places % sms, side="right") % 2 + 1
     return replace(order, sides=side if in_order else np.where(numbers < slots, side, side_by_chance(numbers)))
+
+
+def placed_by_ends(durations: Times, waits: Times, slots: int) -> Schedule:
+    """Place programs of which each waits so often, and whose waits deviate by chance.
+
+    A slot takes the next program when its program ends; its number modulo the SMs is the SM. Where all run at once, none waits
+    for an end, and rows that programs read again hit as if all advanced evenly.
+    """
+    if durations.size <= slots:
+        return schedule(durations, slots)
+    chance = np.random.Generator(np.random.PCG64(1)).standard_normal(durations.size)
+    taken = durations * np.clip(1 + DEVIATION_OF_WAIT * chance / np.sqrt(waits), SHORTEST, LONGEST)
+    order = schedule(taken, slots)
+    numbers = np.arange(durations.size, dtype=np.float64)
+    done, time = np.stack((numbers, numbers + ALMOST), 1), np.stack((order.start, order.start + taken), 1)
+    return replace(order, progress=(done.ravel(), time.ravel()), durations=durations)
+
+
+def waits(executions: Sequence[Executions], programs: int) -> Times:
+    """Return how often the access runs that each program makes most often, at least once."""
+    most = np.ones(programs)
+    for one in executions:
+        times = None if one.low is None or one.high is None else np.maximum(one.high - one.low, 0)
+        np.maximum(most, np.bincount(one.program, times, programs), out=most)
+    return most
 
 
 def _places_by_ends(durations: Times, slots: int, sms: int) -> Numbers:
