@@ -26,14 +26,14 @@ from ioaware.machine.occupancy import Occupancy, occupancy
 from ioaware.result import Launch, Traffic
 from ioaware.simulation.addresses.executed_launch import executed_launch
 from ioaware.simulation.addresses.known_contents import KnownContents
-from ioaware.simulation.l1.l1_loads import loads_by_l1, read_together
+from ioaware.simulation.l1.l1_loads import loads_by_l1
 from ioaware.simulation.l1.l1_replay import L1Replay, replay_l1
 from ioaware.simulation.l1.l1_shape import L1Shape
 from ioaware.simulation.l1.shared_sectors import SharedSectors, shared_sectors
 from ioaware.simulation.l1.tma_boxes import Boxes, tma_boxes
 from ioaware.simulation.launch_replay import Replay, replay
 from ioaware.simulation.program_drift import has_matmul, rates_by_age
-from ioaware.simulation.schedule import AgedSm, Schedule
+from ioaware.simulation.schedule import AgedSm
 from ioaware.simulation.sequence import LaunchPlan
 from ioaware.simulation.spills.launch_spills import LaunchSpills, launch_spills
 from ioaware.simulation.spills.local_streams import LOCAL_MEMORY, LOCAL_STORAGE
@@ -53,8 +53,6 @@ class PlannedLaunch:
     plan: LaunchPlan
     by_l1: tuple[Eviction | None, ...]
     """For each load through the L1 its eviction; None for other accesses."""
-    together: bool
-    """Whether its programs load the same through the L1."""
     shape_of_l1: L1Shape
     """L1 of an SM beside the shared memory of the programs on it."""
     storage_bytes: Mapping[str, int]
@@ -118,7 +116,6 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
             sms=machine.sms,
             executed=cache(partial(executed_launch, event, captured.values, gpu, moved, touches, arguments)),
         )
-        by_l1 = _loads_by_l1(touches, used)
         found.append(
             PlannedLaunch(
                 launch=launch,
@@ -126,8 +123,7 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
                 at_once=at_once,
                 warps=warps,
                 plan=LaunchPlan(place, storage),
-                by_l1=by_l1,
-                together=read_together(touches, programs, by_l1),
+                by_l1=_loads_by_l1(touches, used),
                 shape_of_l1=shape,
                 storage_bytes={name: sizes[number] for name, number in storage.items()},
                 known=launch.requested if contents.elements else None,
@@ -194,22 +190,11 @@ def served_by_l1(one: PlannedLaunch, replayed: Replay, machine: Machine) -> L1Re
         replayed.accesses,
         replayed.executed or replayed.executions,
         [one.by_l1[number] for number in replayed.numbers],
-        _programs(one, replayed),
+        placed_by_ends(replayed.durations, waits(replayed.executions, replayed.durations.size), one.at_once.programs),
         one.plan.storage,
         sms=machine.sms,
         shape=one.shape_of_l1,
     )
-
-
-def _programs(one: PlannedLaunch, replayed: Replay) -> Schedule:
-    """Return SMs and times of the programs as the L1s see them.
-
-    Where memory takes longest older programs lead, unless the programs of an SM read the same: then one waits for the L2, the
-    others hit what it read, and all keep together (`flash_rowwise` in `ioaware/recorded/l1/h200-placement.json`).
-    """
-    if replayed.apart and not one.together:
-        return replayed.programs
-    return placed_by_ends(replayed.durations, waits(replayed.executions, replayed.durations.size), one.at_once.programs)
 
 
 def _tensors(arguments: Mapping[str, Any]) -> list[tuple[str, TensorValue]]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from math import prod
 
 from ioaware.analysis.ir.accesses.access_log import Touch
-from ioaware.analysis.ir.loops.access_totals import Programs
 from ioaware.compilation.compiled_loads import CompiledLoad, Eviction, place
 
 _PLAIN = ("tt.load", "ttg.async_copy_global_to_local")
@@ -34,15 +32,3 @@ def loads_by_l1(touches: Sequence[Touch], loads: Sequence[CompiledLoad]) -> list
         found.append(common if any(one.by_l1 for one in own) else None)
         number[where or ""] += 1
     return found
-
-
-def read_together(touches: Sequence[Touch], programs: Programs, by_l1: Sequence[Eviction | None]) -> bool:
-    """Return whether more than half of what a program loads through the L1 is what others of its grid load."""
-    axes = {index.key for index, size in zip(programs.indices, programs.sizes, strict=True) if size.constant != 1}
-    total = shared = 0
-    for touch, loads in zip(touches, by_l1, strict=True):
-        if loads is not None:
-            size = prod(touch.shape) * touch.element_bytes
-            total += size
-            shared += 0 if axes <= touch.target.offset.free else size
-    return 2 * shared > total
