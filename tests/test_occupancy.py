@@ -18,6 +18,8 @@ from ioaware.machine.presets import A100, H200, L40S
         (1, 16, 0, 32, "programs"),
         (8, 32, 0, 8, "warps"),
         (12, 168, 229784, 1, "shared memory"),
+        (3, 96, 0, 6, "registers"),  # 5 warps in each of an SM's 4 parts; 21 would fit in all of its registers
+        (4, 32, 32329, 6, "shared memory"),  # in units of 128 bytes; without them 7 would fit
     ],
 )
 def test_occupancy_of_an_h200(warps: int, registers: int, shared: int, per_sm: int, limit: str) -> None:

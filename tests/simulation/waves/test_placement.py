@@ -15,7 +15,8 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from ioaware.simulation.schedule import Schedule, schedule
-from ioaware.simulation.waves.placement import with_sides
+from ioaware.simulation.timeline import Executions
+from ioaware.simulation.waves.placement import placed_by_ends, waits, with_sides
 
 SMS = 132
 
@@ -57,9 +58,9 @@ def test_a_launch_without_programs_has_no_sides() -> None:
     assert with_sides(empty, nothing, 4, SMS).sides is None
 
 
-def recorded() -> dict[str, Any]:
+def recorded(name: str = "l2/h200-partitions.json") -> dict[str, Any]:
     """Return what was measured on an H200."""
-    return json.loads((files("ioaware") / "recorded" / "l2" / "h200-partitions.json").read_text())
+    return json.loads((files("ioaware") / "recorded" / name).read_text())
 
 
 def measured_sides(probe: dict[str, Any]) -> list[list[int]]:
@@ -88,3 +89,64 @@ def test_recorded_launches_place_neighbours_as_the_model_does() -> None:
         elif not one["growth"]:
             later = found[SMS * 64 // one["warps"] :]
             assert abs(share_with_next(later) - 0.5) < 0.17
+
+
+def test_programs_whose_waits_deviate_keep_their_slots_and_their_work() -> None:
+    """A slot has one program at a time, and a program ends when all of its work is done."""
+    durations = np.full(400, 50.0)
+    found = placed_by_ends(durations, np.full(400, 4.0), 12)
+    assert (found.slot[:12] == np.arange(12)).all()
+    assert (found.start[:12] == 0).all()
+    for slot in range(12):
+        mine = np.flatnonzero(found.slot == slot)
+        ends = found.times(mine, durations[mine])
+        assert found.times(mine, np.zeros(mine.size)) == pytest.approx(found.start[mine])
+        assert found.start[mine][1:] == pytest.approx(ends[:-1], abs=0.01)
+        assert (np.diff(found.start[mine]) >= 25).all()
+
+
+def test_programs_deviate_less_the_more_often_they_wait() -> None:
+    def deviation(often: float) -> float:
+        found = placed_by_ends(np.full(4000, 1.0), np.full(4000, often), 40)
+        return float(np.std(found.times(np.arange(4000), np.ones(4000)) - found.start))
+
+    assert deviation(1.0) == pytest.approx(0.26, abs=0.02)  # some are cut at 0.5 and 1.5
+    assert deviation(100.0) == pytest.approx(0.027, abs=0.002)
+
+
+def test_programs_that_all_run_at_once_advance_evenly() -> None:
+    found = placed_by_ends(np.full(12, 5.0), np.ones(12), 12)
+    assert found.times(np.arange(12), np.full(12, 2.0)) == pytest.approx(np.full(12, 2.0))
+
+
+def test_a_program_waits_as_often_as_its_busiest_access_runs() -> None:
+    two, nothing = np.array([0, 1]), np.zeros(2)
+    once = Executions(0, two, {}, nothing)
+    loop = Executions(1, two, {}, nothing, low=np.array([0, 2]), high=np.array([7, 2]))
+    assert waits([once, loop], 3).tolist() == [7.0, 1.0, 1.0]
+
+
+PROBED = ("standard_scores", "square_tiling_scores", "small_cache_scores", "flash2_backward_columns", "rowwise_kernel")
+
+
+def neighbours(programs: NDArray[np.int64], first: int) -> float:
+    """Return the share of an SM's later programs that are less than a round of all SMs from the next one."""
+    return float(np.mean(np.diff(np.sort(programs[first:])) < SMS))
+
+
+def test_recorded_sms_run_programs_as_close_in_number_as_the_model_does() -> None:
+    """In step none would be closer than a round."""
+    found = [
+        one for one in recorded("l1/h200-placement.json")["launches"] if one["kernel"] in PROBED and one["programs"] > 2000
+    ]
+    assert len(found) == 8
+    for one in found:
+        sms = {int(sm): np.array(rows) for sm, rows in one["sms"].items()}
+        at_once = max(int(np.count_nonzero(rows[:, 1] < rows[:, 2].min())) for rows in sms.values())
+        steps = 1.0 if one["kernel"] == "standard_scores" else 64.0
+        placed = placed_by_ends(np.full(one["programs"], 1.0), np.full(one["programs"], steps), at_once * SMS)
+        model = [neighbours(np.flatnonzero(placed.slot % SMS == sm)[:200], at_once) for sm in sms]
+        counted = [neighbours(rows[:, 0], at_once) for rows in sms.values()]
+        assert np.mean(model) == pytest.approx(np.mean(counted), abs=0.13), one["kernel"]
+        even = schedule(np.full(one["programs"], 1.0), at_once * SMS)
+        assert all(neighbours(np.flatnonzero(even.slot % SMS == sm), at_once) == 0 for sm in sms)
