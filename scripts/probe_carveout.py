@@ -41,7 +41,10 @@ REGISTERS_OF_A_FUNCTION = 4
 
 
 def held(words: int) -> str:
-    """Return the PTX of a kernel of which the first program keeps so many words a thread in registers."""
+    """Return the PTX of a kernel that keeps so many words a thread in registers.
+
+    Its first program does, the others end at once.
+    """
     loads = "\n".join(f"ld.volatile.global.u32 %word{one}, [%data+{4 * one}];" for one in range(words))
     stores = "\n".join(f"st.volatile.global.u32 [%data+{4 * one}], %word{words - 1 - one};" for one in range(words))
     return f"""
@@ -87,7 +90,10 @@ class Kernel:
 
 
 def plan(small: bool) -> list[Probe]:
-    """Return every launch with its description, in an order by chance: none depends on the one before."""
+    """Return every launch with its description.
+
+    The order is one by chance, so that none depends on the one before.
+    """
     data = torch.zeros(max(HELD), dtype=torch.int32, device="cuda")
     driver = ctypes.CDLL("libcuda.so.1")
     found: list[Probe] = []

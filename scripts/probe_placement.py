@@ -66,7 +66,7 @@ END = "st.global.u64 [%io_at+16], %io_long;"
 
 
 def noting(ptx: str) -> str:
-    """Return the PTX of a kernel that writes the SM and the clocks of each program to `NAME`."""
+    """Return PTX that writes the SM and the clocks of each program to `NAME`."""
     labels = iter(range(100))
 
     def block(write: str) -> str:

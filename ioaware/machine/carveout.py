@@ -1,7 +1,7 @@
-"""How much of an SM's unified data cache is shared memory, and what remains as its L1.
+"""Divide the cache of an SM between shared memory and its L1.
 
-Nothing published says how the driver divides it. The rule is that of every one of 8,936 launches on an H200, of 1 to 32 warps,
-22 to 254 registers a thread and up to 48 KiB of shared memory (`ioaware/recorded/l1/h200-carveout.json` has part of them).
+Nothing published says how the driver divides it. The rule is that of each of 2,187 launches on an H200, in
+`ioaware/recorded/l1/h200-carveout.json`: 1 to 32 warps, 22 to 254 registers a thread, up to 48 KiB of shared memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def l1_bytes(machine: Machine, *, warps: int, registers: int | None, shared_byte
 
 
 def _needed_bytes(model: L1Model, per_sm: int, warps: int, shared_bytes: int) -> int:
-    """Return the least shared memory that the driver configures for `per_sm` programs on an SM.
+    """Return the least shared memory that the driver configures for `per_sm` programs.
 
     Where more than one program runs, there is room for twice as many: at most 32 less the warps of one, up to a limit.
     """

@@ -26,12 +26,14 @@ REGISTER_UNIT = 256
 Source: CUDA occupancy calculator, compute capabilities 7.0 to 12.0.
 """
 PARTITIONS = 4
-"""Parts of an SM, each with its own registers and schedulers: a warp stays in one.
+"""Parts of an SM, each with its own registers.
+
+A warp stays in one.
 
 Source: NVIDIA H100 whitepaper; warps of an SM come in multiples of 4 in the CUDA occupancy calculator.
 """
 RESERVED_SHARED_BYTES, SHARED_UNIT_BYTES = 1024, 128
-"""Shared memory that the system reserves per program, and the unit of what a program gets.
+"""Shared memory that the system reserves per program, and the unit of it.
 
 Source: CUDA C++ Programming Guide, compute capability 8.x and 9.0; CUDA occupancy calculator.
 """
@@ -74,7 +76,7 @@ def programs_per_sm(
 
 
 def allocated_shared_bytes(shared_bytes: int) -> int:
-    """Return the shared memory that a program takes of its SM, what the system reserves included."""
+    """Return the shared memory that a program takes, with what the system reserves."""
     return -(-(shared_bytes + RESERVED_SHARED_BYTES) // SHARED_UNIT_BYTES) * SHARED_UNIT_BYTES
 
 

@@ -58,7 +58,7 @@ def with_sides(order: Schedule, durations: Times, slots: int, sms: int) -> Sched
 
 
 def placed_by_ends(durations: Times, waits: Times, slots: int) -> Schedule:
-    """Place programs of which each waits so often, and whose waits deviate by chance.
+    """Place programs that wait so often, by waits that deviate by chance.
 
     A slot takes the next program when its program ends; its number modulo the SMs is the SM. Where all run at once, none waits
     for an end, and rows that programs read again hit as if all advanced evenly.
@@ -74,7 +74,7 @@ def placed_by_ends(durations: Times, waits: Times, slots: int) -> Schedule:
 
 
 def waits(executions: Sequence[Executions], programs: int) -> Times:
-    """Return how often the access runs that each program makes most often, at least once."""
+    """Return how often the busiest access of each program runs, at least once."""
     most = np.ones(programs)
     for one in executions:
         times = None if one.low is None or one.high is None else np.maximum(one.high - one.low, 0)

@@ -92,7 +92,7 @@ def test_recorded_launches_place_neighbours_as_the_model_does() -> None:
 
 
 def test_programs_whose_waits_deviate_keep_their_slots_and_their_work() -> None:
-    """A slot has one program at a time, and a program ends when all of its work is done."""
+    """A slot has one program at a time, which ends when all of its work is done."""
     durations = np.full(400, 50.0)
     found = placed_by_ends(durations, np.full(400, 4.0), 12)
     assert (found.slot[:12] == np.arange(12)).all()
@@ -130,7 +130,10 @@ PROBED = ("standard_scores", "square_tiling_scores", "small_cache_scores", "flas
 
 
 def neighbours(programs: NDArray[np.int64], first: int) -> float:
-    """Return the share of an SM's later programs that are less than a round of all SMs from the next one."""
+    """Return the share of an SM's later programs that are close to the next one.
+
+    They are less than a round of all SMs apart.
+    """
     return float(np.mean(np.diff(np.sort(programs[first:])) < SMS))
 
 
