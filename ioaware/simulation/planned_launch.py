@@ -186,11 +186,15 @@ def _loads_by_l1(touches: Sequence[Touch], used: Resources | None) -> tuple[Evic
 
 def served_by_l1(one: PlannedLaunch, replayed: Replay, machine: Machine) -> L1Replay | None:
     """Return what the L1s serve; None for a launch too large to replay."""
+    through = [one.by_l1[number] for number in replayed.numbers]
+    if not any(through):
+        return L1Replay()
+    often = waits(replayed.executions, replayed.durations.size)
     return replay_l1(
         replayed.accesses,
         replayed.executed or replayed.executions,
-        [one.by_l1[number] for number in replayed.numbers],
-        placed_by_ends(replayed.durations, waits(replayed.executions, replayed.durations.size), one.at_once.programs),
+        through,
+        placed_by_ends(replayed.durations, often, one.at_once.programs),
         one.plan.storage,
         sms=machine.sms,
         shape=one.shape_of_l1,
