@@ -186,7 +186,7 @@ def _loads_by_l1(touches: Sequence[Touch], used: Resources | None) -> tuple[Evic
 
 def served_by_l1(one: PlannedLaunch, replayed: Replay, machine: Machine) -> L1Replay | None:
     """Return what the L1s serve; None for a launch too large to replay."""
-    through = [one.by_l1[number] for number in replayed.numbers]
+    through: list[Eviction | None] = [one.by_l1[number] for number in replayed.numbers]
     if not any(through):
         return L1Replay()
     often = waits(replayed.executions, replayed.durations.size)

@@ -33,7 +33,7 @@ DEVIATION_OF_WAIT = 0.27
 """Standard deviation of one wait of a program for memory, over the mean.
 
 It waits as often as the access runs that it makes most often. Kernels in `h200-placement.json` in `ioaware/recorded/l1` have
-from 0.1 to 0.8, by the durations of their programs; with this one, rows that programs read again hit as they were counted.
+from 0.1 to 1.1, by the durations of their programs; with this one, rows that programs read again hit as they were counted.
 """
 SHORTEST, LONGEST = 0.5, 1.5
 """Durations of programs over their mean, at most."""
