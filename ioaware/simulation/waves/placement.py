@@ -1,4 +1,4 @@
-"""Say which L2 partition the SM of each program reads through.
+"""Place programs on SMs, and say which L2 partition each reads through.
 
 A GPU places the programs of the first wave GPC by GPC, and all SMs of a GPC are connected to one partition. So neighbouring
 programs, which often read the same memory, mostly share a partition. A grid of fewer programs than SMs is spread over all GPCs
@@ -65,8 +65,7 @@ def placed_by_ends(durations: Times, waits: Times, slots: int) -> Schedule:
     """
     if durations.size <= slots:
         return schedule(durations, slots)
-    chance = np.random.Generator(np.random.PCG64(1)).standard_normal(durations.size)
-    taken = durations * np.clip(1 + DEVIATION_OF_WAIT * chance / np.sqrt(waits), SHORTEST, LONGEST)
+    taken = _deviating(durations, DEVIATION_OF_WAIT / np.sqrt(waits))
     order = schedule(taken, slots)
     numbers = np.arange(durations.size, dtype=np.float64)
     done, time = np.stack((numbers, numbers + ALMOST), 1), np.stack((order.start, order.start + taken), 1)
@@ -84,5 +83,10 @@ def waits(executions: Sequence[Executions], programs: int) -> Times:
 
 def _places_by_ends(durations: Times, slots: int, sms: int) -> Numbers:
     """Return the slot of each program where durations deviate by chance."""
+    return schedule(_deviating(durations, DEVIATION * max(1, slots // sms)), slots).slot
+
+
+def _deviating(durations: Times, deviation: Times | float) -> Times:
+    """Return the durations with so large a standard deviation, as a share of each."""
     chance = np.random.Generator(np.random.PCG64(1)).standard_normal(durations.size)
-    return schedule(durations * np.maximum(0.5, 1 + DEVIATION * max(1, slots // sms) * chance), slots).slot
+    return durations * np.clip(1 + deviation * chance, SHORTEST, LONGEST)
