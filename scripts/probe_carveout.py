@@ -11,11 +11,9 @@ FILE gets one JSON object.
 # pyright: basic
 from __future__ import annotations
 
-import ctypes
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +21,7 @@ import torch
 from ioaware.measurement.counters.ncu_csv import Metric
 
 sys.path.insert(0, str(Path(__file__).parent))
+from driver_kernels import Kernel
 from probe_runs import Probe, main
 
 PROGRAMS, LANES, SM_REGISTERS = 132 * 64, 32, 64 * 1024
@@ -36,8 +35,6 @@ COUNTERS = {
     "shared_bytes": Metric("launch__shared_mem_per_block_dynamic", "byte"),
     "registers": Metric("launch__registers_per_thread", "count"),
 }
-REGISTERS_OF_A_FUNCTION = 4
-"""The driver's number of this attribute, CU_FUNC_ATTRIBUTE_NUM_REGS."""
 
 
 def held(words: int) -> str:
@@ -66,51 +63,21 @@ done: ret;
 """
 
 
-class Kernel:
-    """Kernel that the driver made of PTX."""
-
-    def __init__(self, driver: Any, ptx: str) -> None:
-        self.driver, self.module, self.function = driver, ctypes.c_void_p(), ctypes.c_void_p()
-        _done(driver.cuModuleLoadData(ctypes.byref(self.module), ptx.encode()))
-        _done(driver.cuModuleGetFunction(ctypes.byref(self.function), self.module, b"held"))
-
-    @property
-    def registers(self) -> int:
-        """Registers of a thread."""
-        found = ctypes.c_int()
-        _done(self.driver.cuFuncGetAttribute(ctypes.byref(found), REGISTERS_OF_A_FUNCTION, self.function))
-        return found.value
-
-    def launch(self, data: torch.Tensor, warps: int, shared_bytes: int) -> None:
-        """Launch the programs, each with so many warps and bytes of dynamic shared memory."""
-        pointer = ctypes.c_void_p(data.data_ptr())
-        given = (ctypes.c_void_p * 1)(ctypes.addressof(pointer))
-        shape = (PROGRAMS, 1, 1, LANES * warps, 1, 1)
-        _done(self.driver.cuLaunchKernel(self.function, *shape, shared_bytes, None, given, None))
-
-
 def plan(small: bool) -> list[Probe]:
     """Return every launch with its description.
 
     The order is one by chance, so that none depends on the one before.
     """
     data = torch.zeros(max(HELD), dtype=torch.int32, device="cuda")
-    driver = ctypes.CDLL("libcuda.so.1")
     found: list[Probe] = []
     for words in HELD:
-        kernel = Kernel(driver, held(words))
+        kernel = Kernel(held(words), "held")
         for warps in WARPS:
             if kernel.registers * LANES * warps <= SM_REGISTERS:
                 for size in SHARED_BYTES:
-                    found.append(Probe({"warps": warps}, partial(kernel.launch, data, warps, size)))
+                    found.append(Probe({"warps": warps}, partial(kernel.launch, data, PROGRAMS, warps, size)))
     order = np.random.Generator(np.random.PCG64(0)).permutation(len(found))
     return [found[place] for place in order[: 3 if small else None]]
-
-
-def _done(code: int) -> None:
-    """Raise where the driver answers anything but success."""
-    if code:
-        raise RuntimeError(f"the CUDA driver answers {code}: see CUresult in cuda.h")
 
 
 if __name__ == "__main__":

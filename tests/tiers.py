@@ -283,7 +283,7 @@ ONE_IN: tuple[tuple[str, int], ...] = (
     (r"tests/cli/test_derive_verbs.py::test_bad_input_is_one_sentence", 6),
     (r"tests/compilation/execution/test_folds.py::test_a_fold_of_lengths", 4),
     (r"tests/compilation/execution/test_chosen_pointers.py::test_each_program", 3),
-    (r"tests/compilation/test_narrow_stores.py::test_(stores_that_share_sectors|rows_that_begin)", 4),
+    (r"tests/compilation/instructions/test_narrow_stores.py::test_(stores_that_share_sectors|rows_that_begin)", 4),
     (r"tests/derivation/test_derive.py::test_(derived_is_traced|formulas_agree_with_the_papers|argument_kinds)", 10),
     (r"tests/derivation/test_derive.py::test_(bad_targets|compulsory_is_every)", 6),
     (r"tests/derivation/test_exchanges.py::test_what_the_host_code_moves", 4),

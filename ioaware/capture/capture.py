@@ -22,8 +22,8 @@ from ioaware.capture.other_draws import Chance, look_for_chance
 from ioaware.capture.symbolic_params import SymbolicParams
 from ioaware.capture.validity import Validity, validity
 from ioaware.compilation.execution.program_values import Moved
+from ioaware.compilation.instructions.merged_loads import specialised_to_one
 from ioaware.compilation.launches import CapturedLaunch, Event
-from ioaware.compilation.merged_loads import specialised_to_one
 from ioaware.errors import NoKernelError, UsageError
 from ioaware.fakegpu.autotuning import Override
 from ioaware.fakegpu.host_tensors import all_on_gpu_note

@@ -25,14 +25,15 @@ from triton.backends.nvidia import compiler as _ptxas_stage
 
 from ioaware import disk_cache
 from ioaware._monkeypatch import Patches
-from ioaware.compilation.compiled_loads import CompiledLoad, compiled_loads
+from ioaware.compilation.instructions.compiled_loads import CompiledLoad, compiled_loads
+from ioaware.compilation.instructions.line_sharing import SharedLines, shared_lines
+from ioaware.compilation.instructions.narrow_stores import NarrowStore, narrow_stores
+from ioaware.compilation.instructions.wide_copies import WideCopy, wide_copies
 from ioaware.compilation.launch_limits import most_shared_bytes
 from ioaware.compilation.launches import CapturedLaunch
-from ioaware.compilation.narrow_stores import NarrowStore, narrow_stores
 from ioaware.compilation.shared_allocation import shared_bytes
 from ioaware.compilation.toolchain import toolchain
 from ioaware.compilation.triton_ir import cache_ir_text, compile_errors, compiled, fresh_ir, integer_at, specialise
-from ioaware.compilation.wide_copies import WideCopy, wide_copies
 from ioaware.fakegpu.cubin import resources
 
 ptxas_stage: Any = _ptxas_stage
@@ -55,6 +56,8 @@ class Resources:
     """Loads, and how they use the L1; None where the compiler makes no PTX."""
     copies: tuple[WideCopy, ...] = ()
     """Copies past the L1 whose instructions fetch sectors more than once."""
+    lines: tuple[SharedLines, ...] = ()
+    """Accesses whose instructions may share lines of the L1."""
     cubin: bytes = b""
     """Machine code of a kernel that spills registers; empty for others."""
 
@@ -126,6 +129,7 @@ class MachineCode:
                     [*narrow],
                     ([*_] | None) as loads,
                     [*copies],
+                    [*lines],
                     str(cubin),
                 ]:
                     stores = tuple(
@@ -134,8 +138,9 @@ class MachineCode:
                     )
                     known = None if loads is None else tuple(CompiledLoad(*load) for load in cast(Any, loads))
                     wide = tuple(WideCopy(*copy) for copy in cast(Any, copies))
+                    shared = tuple(SharedLines(kind, where, tuple(by_start)) for kind, where, by_start in cast(Any, lines))
                     code = zlib.decompress(b64decode(cubin))
-                    return Resources(shared_bytes, registers, local_bytes, stores, known, wide, code)
+                    return Resources(shared_bytes, registers, local_bytes, stores, known, wide, shared, code)
                 case _:
                     self._pending[work.key] = self._threads.submit(work.prepared())
         made = self._pending.pop(work.key).result()
@@ -165,7 +170,7 @@ class _Lowering:
 
         Why the IR is part of it: Triton's source hash does not cover everything that the IR depends on.
         """
-        return disk_cache.cache_key(("machine code, evictions", *self.key, text))
+        return disk_cache.cache_key(("machine code, shared lines", *self.key, text))
 
     def prepared(self) -> Callable[[], Resources]:
         """Run the Python part of the compilation now, and return the rest for a thread.
@@ -224,9 +229,9 @@ def resources_by_triton(launch: CapturedLaunch, values: Mapping[str, int], gpu: 
 
 def _accesses(
     texts: Mapping[str, str],
-) -> tuple[tuple[NarrowStore, ...], tuple[CompiledLoad, ...] | None, tuple[WideCopy, ...]]:
+) -> tuple[tuple[NarrowStore, ...], tuple[CompiledLoad, ...] | None, tuple[WideCopy, ...], tuple[SharedLines, ...]]:
     """Return what `Resources` has of the kernel's stores and loads."""
     if not {"ttgir", "ptx"} <= texts.keys():
-        return (), None, ()
+        return (), None, (), ()
     ttgir, ptx = texts["ttgir"], texts["ptx"]
-    return narrow_stores(ttgir, ptx), compiled_loads(ttgir, ptx), wide_copies(ttgir, ptx)
+    return narrow_stores(ttgir, ptx), compiled_loads(ttgir, ptx), wide_copies(ttgir, ptx), shared_lines(ttgir, ptx)

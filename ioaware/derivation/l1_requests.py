@@ -22,12 +22,12 @@ from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.loops.access_totals import Programs
 from ioaware.analysis.ir.sectors.execution_classes import execution_classes
 from ioaware.compilation.compiled_accesses import Access, accesses
+from ioaware.compilation.instructions.narrow_stores import TMA_ROW_BYTES
+from ioaware.compilation.instructions.wide_copies import LINE_BYTES, copied_sectors, distinct_per_row
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch
 from ioaware.compilation.layouts import Indices, owners, requests
-from ioaware.compilation.narrow_stores import TMA_ROW_BYTES
 from ioaware.compilation.triton_ir import compiled
-from ioaware.compilation.wide_copies import LINE_BYTES, copied_sectors, distinct_per_row
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.measurement.counters import l1_counters as l1
 

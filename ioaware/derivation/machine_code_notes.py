@@ -11,7 +11,7 @@ from typing import cast
 from ioaware.analysis.formulas.evaluate import OutsideFormulaError
 from ioaware.analysis.ir.accesses.kernel_traffic import Access, KernelTraffic
 from ioaware.analysis.ir.caveats import Caveat, sentences
-from ioaware.compilation.narrow_stores import NarrowStore
+from ioaware.compilation.instructions.narrow_stores import NarrowStore
 from ioaware.compilation.resource_usage import Resources
 from ioaware.machine.model import SECTOR_BYTES
 

@@ -78,16 +78,12 @@ UNKNOWN_L2 = L2Model(1, 1.0, 0.25, 0.25, "only the size of this GPU's L2 is know
 
 @dataclass(frozen=True, slots=True)
 class L1Model:
-    """Parameters of an SM's L1 for `simulate`.
+    """How the driver divides an SM's cache, for `simulate`.
 
-    `reach` is the mean reuse distance that just hits, over the capacity. `sets` gives its deviation: the square root of `sets`
-    times the lines of the cache. Both are of spilled registers, whose lines are not replayed. `shared_steps` are the bytes of
-    shared memory that the driver configures; it leaves room for more programs up to `spare_shared_bytes`. A program with more
-    than `prefers_shared_bytes` gets the most.
+    `shared_steps` are the bytes of shared memory that it configures; it leaves room for more programs up to
+    `spare_shared_bytes`. A program with more than `prefers_shared_bytes` gets the most.
     """
 
-    reach: float
-    sets: float
     shared_steps: tuple[int, ...]
     spare_shared_bytes: int
     prefers_shared_bytes: int
@@ -95,8 +91,6 @@ class L1Model:
 
 
 L1_OF_H200 = L1Model(
-    1.16,
-    35.0,
     tuple(kib << 10 for kib in (8, 16, 32, 64, 100, 132, 164, 196, 228)),
     132 << 10,
     48 << 10,

@@ -12,8 +12,8 @@ from triton.backends.compiler import GPUTarget
 
 from ioaware.analysis.ir import KernelTraffic
 from ioaware.analysis.ir.accesses.access_log import Touch
-from ioaware.compilation.compiled_loads import Eviction
 from ioaware.compilation.execution.program_values import INVENTED, Moved
+from ioaware.compilation.instructions.compiled_loads import Eviction
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, items_of
 from ioaware.compilation.resource_usage import Resources
@@ -26,9 +26,8 @@ from ioaware.machine.occupancy import Occupancy, occupancy
 from ioaware.result import Launch, Traffic
 from ioaware.simulation.addresses.executed_launch import executed_launch
 from ioaware.simulation.addresses.known_contents import KnownContents
-from ioaware.simulation.l1.l1_loads import loads_by_l1
+from ioaware.simulation.l1.l1_loads import loads_by_l1, shared_of_touches
 from ioaware.simulation.l1.l1_replay import L1Replay, replay_l1
-from ioaware.simulation.l1.l1_shape import L1Shape
 from ioaware.simulation.l1.shared_sectors import SharedSectors, shared_sectors
 from ioaware.simulation.l1.tma_boxes import Boxes, tma_boxes
 from ioaware.simulation.launch_replay import Replay, replay
@@ -53,8 +52,10 @@ class PlannedLaunch:
     plan: LaunchPlan
     by_l1: tuple[Eviction | None, ...]
     """For each load through the L1 its eviction; None for other accesses."""
-    shape_of_l1: L1Shape
-    """L1 of an SM beside the shared memory of the programs on it."""
+    shared_lines: tuple[tuple[float, ...], ...]
+    """Lines of each access that several instructions touch, as in `SharedLines`."""
+    l1_bytes: int
+    """Capacity of the L1 of an SM, beside the shared memory of the programs on it."""
     storage_bytes: Mapping[str, int]
     """Of each tensor argument's allocation."""
     known: Traffic | None
@@ -65,11 +66,6 @@ class PlannedLaunch:
     """Bytes that copies past the L1 fetch again."""
     boxes: Boxes
     """What TMA copies request beyond the sectors of their elements."""
-
-    @property
-    def l1_bytes(self) -> int:
-        """Capacity of the L1 of an SM."""
-        return self.shape_of_l1.capacity_bytes
 
 
 def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, sizes: list[int]) -> list[PlannedLaunch]:
@@ -95,8 +91,7 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
         shared_bytes = launch.shared_bytes or 0
         at_once = occupancy(machine, warps=warps, registers=launch.registers, shared_bytes=shared_bytes)
         cache_bytes = l1_bytes(machine, warps=warps, registers=launch.registers, shared_bytes=shared_bytes)
-        shape = L1Shape(cache_bytes, machine.l1_model)
-        spills = _spills(used, warps, at_once, shape)
+        spills = launch_spills(used, warps=warps, at_once=at_once, l1_bytes=cache_bytes) if used else None
         if spills:
             storage[LOCAL_MEMORY] = _storage_of_spills(spills, numbers, sizes)
         touches, programs = launch_touches(event, captured.values, gpu)
@@ -124,7 +119,8 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
                 warps=warps,
                 plan=LaunchPlan(place, storage),
                 by_l1=_loads_by_l1(touches, used),
-                shape_of_l1=shape,
+                shared_lines=tuple(shared_of_touches(touches, used.lines if used else ())),
+                l1_bytes=cache_bytes,
                 storage_bytes={name: sizes[number] for name, number in storage.items()},
                 known=launch.requested if contents.elements else None,
                 shared=shared_sectors(used, kernel, touches, derived) if used else SharedSectors(),
@@ -166,13 +162,6 @@ def _storage_of_spills(spills: LaunchSpills, numbers: dict[int, int], sizes: lis
     return number
 
 
-def _spills(used: Resources | None, warps: int, at_once: Occupancy, shape: L1Shape) -> LaunchSpills | None:
-    """Return the spilled registers of a launch; None where there are none."""
-    if used is None or not used.local_bytes or not used.cubin:
-        return None
-    return launch_spills(used.cubin, used.local_bytes, warps=warps, at_once=at_once, shape=shape)
-
-
 def _aged(text: str, at_once: Occupancy, machine: Machine, warps: int) -> AgedSm | None:
     """Return how an SM serves its programs by age; None where it serves all alike."""
     rates = rates_by_age(text, machine, at_once.per_sm, warps)
@@ -197,7 +186,10 @@ def served_by_l1(one: PlannedLaunch, replayed: Replay, machine: Machine) -> L1Re
         placed_by_ends(replayed.durations, often, one.at_once.programs),
         one.plan.storage,
         sms=machine.sms,
-        shape=one.shape_of_l1,
+        capacity_bytes=one.l1_bytes,
+        shared=[one.shared_lines[number] for number in replayed.numbers],
+        local=replayed.local,
+        durations=replayed.durations,
     )
 
 

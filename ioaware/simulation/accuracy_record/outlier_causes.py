@@ -61,7 +61,7 @@ def _of_spills(predicted: PredictedLaunch) -> str:
     """
     if predicted.most_requested_write_bytes is None:
         return "register spills: the first predictions leave them out"
-    return "register spills: what the L1s and the L2 keep of them follows from reuse distances alone"
+    return "register spills: programs reach them at times that are not known, and what the L1s and the L2 keep depends on these"
 
 
 def _of_l1(one: Comparison, predicted: PredictedLaunch) -> str:

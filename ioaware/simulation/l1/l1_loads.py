@@ -1,4 +1,7 @@
-"""Find the loads of a kernel's IR through the L1, and their evictions."""
+"""Find the loads of a kernel's IR through the L1, and their evictions.
+
+The lines that its instructions share are found, too.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from ioaware.analysis.ir.accesses.access_log import Touch
-from ioaware.compilation.compiled_loads import CompiledLoad, Eviction, place
+from ioaware.compilation.instructions.compiled_loads import CompiledLoad, Eviction, place
+from ioaware.compilation.instructions.line_sharing import SharedLines
 
 _PLAIN = ("tt.load", "ttg.async_copy_global_to_local")
 
@@ -31,4 +35,22 @@ def loads_by_l1(touches: Sequence[Touch], loads: Sequence[CompiledLoad]) -> list
         common: Eviction = wanted.pop() if len(wanted) == 1 else "evict_normal"
         found.append(common if any(one.by_l1 for one in own) else None)
         number[where or ""] += 1
+    return found
+
+
+def shared_of_touches(touches: Sequence[Touch], lines: Sequence[SharedLines]) -> list[tuple[float, ...]]:
+    """Return for each access the shares of its lines that several instructions touch.
+
+    There are none where they are unknown. Several accesses of one source line are matched in order.
+    """
+    compiled: dict[tuple[str, str], list[SharedLines]] = defaultdict(list)
+    for one in lines:
+        compiled[one.kind, one.place].append(one)
+    places = [(touch.kind, place(touch.frames)) for touch in touches]
+    number: Counter[tuple[str, str]] = Counter()
+    found: list[tuple[float, ...]] = []
+    for where in places:
+        ways, at = compiled.get(where, []), number[where]
+        found.append(ways[at if len(ways) == places.count(where) else 0].by_start if ways else ())
+        number[where] += 1
     return found

@@ -15,20 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ioaware.analysis.ir.accesses.access_log import Touch
-from ioaware.compilation.compiled_loads import Eviction
+from ioaware.compilation.instructions.compiled_loads import Eviction
 from ioaware.machine.model import SECTOR_BYTES
-from ioaware.simulation.addresses.address_blocks import Masks, Rectangle, masks
 from ioaware.simulation.addresses.executed_streams import ExecutedLaunch
+from ioaware.simulation.l1.l1_events import L1Access, L1Events, count_local_events, local_events, tile_events
 from ioaware.simulation.l1.l1_sets import FIRST, LAST, NORMAL, STORED, add_served_sectors
-from ioaware.simulation.l1.l1_shape import LINE_SECTORS, MAX_CHUNK_SECTORS, L1Shape
+from ioaware.simulation.l1.l1_shape import LINE_SECTORS, MAX_CHUNK_SECTORS
 from ioaware.simulation.schedule import Schedule
+from ioaware.simulation.spills.local_memory import LocalMemory
 from ioaware.simulation.streams import Numbers, ReferenceStream, Times, reference_streams, unrolled
 from ioaware.simulation.timeline import Executions
 
 MAX_EVENTS = 100_000
 """Chunks accessed by the replayed SMs, about a second of a core."""
-TENSOR_BYTES = 1 << 44
-"""Distance of two tensors in the addresses of this model."""
+MAX_LOCAL_EVENTS = 4 * MAX_EVENTS
+"""The same of local memory.
+
+Where there are more, the lines of spilled registers are left out of this replay.
+"""
 USES: Mapping[Eviction | None, int] = {None: STORED, "evict_normal": NORMAL, "evict_first": FIRST, "evict_last": LAST}
 
 
@@ -56,22 +60,6 @@ class L1Replay:
         return L1Reads(sum(self.accessed_bytes), sum(self.served_bytes))
 
 
-@dataclass(frozen=True, slots=True)
-class _Events:
-    """Chunk accesses in columns.
-
-    `lines` are those of each chunk, and `use` says how long it is kept, by the numbers of `l1_sets`.
-    """
-
-    sm: Numbers
-    time: Times
-    order: Numbers
-    chunk: Numbers
-    lines: Numbers
-    mask: Masks
-    use: NDArray[np.int8]
-
-
 def replay_l1(
     touches: Sequence[Touch],
     executions: Sequence[Executions] | ExecutedLaunch,
@@ -80,46 +68,43 @@ def replay_l1(
     storage: Mapping[str, int],
     *,
     sms: int,
-    shape: L1Shape,
+    capacity_bytes: int,
+    shared: Sequence[Sequence[float]] = (),
+    local: LocalMemory | None = None,
+    durations: Times | None = None,
 ) -> L1Replay | None:
     """Replay the accesses of a launch through its L1s.
 
-    `through` says which are loads through the L1, by their evictions.
+    `through` says which are loads through the L1, by their evictions. `shared` has the lines of each access that several
+    instructions touch, as `SharedLines`. `local` is what a program accesses in local memory, at shares of its duration.
 
     `storage` numbers the memory of the arguments. Where one SM has too many events, some of its waves are replayed, evenly
     spread. None where one wave has too many.
     """
     parts = _parts(touches, executions, through)
-    if not any(through[one.touch] for one in parts):
+    if not any(through[one.touch] and one.chunks for one in parts):
         return L1Replay()
     sm_of = programs.slot % sms
-    used = np.unique(sm_of)
-    total = sum(one.chunks for one in parts)
-    if total == 0:
-        return L1Replay()
-    chosen = _spread(used, max(1, int(used.size * MAX_EVENTS / total)))
-    kept = np.isin(sm_of, chosen)
-    if total > MAX_EVENTS * used.size:
-        waves = np.unique(programs.wave)
-        some = int(waves.size * MAX_EVENTS * used.size / total)
-        if not some:
-            return None
-        kept &= np.isin(programs.wave, _spread(waves, some))
+    kept = _kept(sum(one.chunks for one in parts), programs, sm_of)
+    if kept is None:
+        return None
     found: list[tuple[int, ReferenceStream]] = []
     for one in parts:
         streams = one.streams(programs, kept)
         found += [(one.touch, unrolled(each, each.count) if each.count is not None else each) for each in streams]
     tensor_of = {number: storage[touches[number].target.argument] for number, _ in found}
     sectors = _chunk_sectors(found, tensor_of)
-    events = [
-        _events(stream, part, number, sm_of, tensor_of[number], sectors[tensor_of[number]], USES[through[number]])
-        for number, stream in found
-        for part in stream.parts
-    ]
+    events: list[L1Events] = []
+    for number, stream in found:
+        lines = shared[number] if shared else ()
+        access = L1Access(number, tensor_of[number], sectors[tensor_of[number]], USES[through[number]], lines)
+        events += [tile_events(stream, part, access, sm_of) for part in stream.parts]
+    if local and durations is not None and count_local_events(local) * np.count_nonzero(kept) <= MAX_LOCAL_EVENTS:
+        events.append(local_events(local, programs, durations, np.flatnonzero(kept), sm_of, len(touches)))
     share = sm_of.size / max(1, int(np.count_nonzero(kept)))
     scaled = (
-        tuple(round(one * share) * SECTOR_BYTES for one in sectors)
-        for sectors in _replay(events, shape.capacity_bytes, len(touches))
+        tuple(round(one * share) * SECTOR_BYTES for one in sectors[: len(touches)])
+        for sectors in _replay(events, capacity_bytes, len(touches) + 1)
     )
     return L1Replay(*scaled)
 
@@ -160,6 +145,22 @@ def _count(touch: Touch, one: Executions) -> int:
     return times * max(1, int(np.prod(touch.shape)) * touch.element_bytes // (MAX_CHUNK_SECTORS * SECTOR_BYTES))
 
 
+def _kept(chunks: int, programs: Schedule, sm_of: Numbers) -> NDArray[np.bool_] | None:
+    """Return the programs that are replayed, of a launch with so many chunks.
+
+    None where one wave of an SM has too many.
+    """
+    used = np.unique(sm_of)
+    kept = np.isin(sm_of, _spread(used, max(1, int(used.size * MAX_EVENTS / chunks))))
+    if chunks > MAX_EVENTS * used.size:
+        waves = np.unique(programs.wave)
+        some = int(waves.size * MAX_EVENTS * used.size / chunks)
+        if not some:
+            return None
+        kept &= np.isin(programs.wave, _spread(waves, some))
+    return kept
+
+
 def _spread(used: Numbers, count: int) -> Numbers:
     """Return so many of the SMs or waves, evenly spread."""
     return used if count >= used.size else used[np.linspace(0, used.size - 1, count).astype(np.int64)]
@@ -189,48 +190,23 @@ def _chunk_sectors(found: Sequence[tuple[int, ReferenceStream]], tensor_of: Mapp
     return {tensor: max(LINE_SECTORS, 1 << (sectors.bit_length() - 1)) for tensor, sectors in shortest.items()}
 
 
-def _events(
-    stream: ReferenceStream, part: Rectangle, number: int, sm_of: Numbers, tensor: int, sectors: int, use: int
-) -> _Events:
-    which, chunk, mask = chunks(stream.base, part, sectors)
-    of = [np.full(which.size, value) for value in (number, sectors // LINE_SECTORS)]
-    base, uses = tensor * TENSOR_BYTES // (sectors * SECTOR_BYTES), np.full(which.size, use, dtype=np.int8)
-    return _Events(sm_of[stream.program[which]], stream.time[which], of[0], base + chunk, of[1], mask, uses)
-
-
-def chunks(base: Numbers, part: Rectangle, sectors: int) -> tuple[Numbers, Numbers, Masks]:
-    """Return the chunks of a rectangle at these addresses.
-
-    They come with their execution and the mask of their sectors.
-    """
-    rows, run, pitch = (1, part.bytes, part.bytes) if part.run == part.pitch else (part.rows, part.run, part.pitch)
-    starts = ((base + part.offset)[:, None] + pitch * np.arange(rows, dtype=np.int64)[None, :]).ravel()
-    low, high = starts // SECTOR_BYTES, -(-(starts + run) // SECTOR_BYTES)
-    first = low // sectors
-    spans = (high - 1) // sectors - first + 1
-    which = np.repeat(np.arange(low.size), spans)
-    chunk = first[which] + np.arange(which.size) - (np.cumsum(spans) - spans)[which]
-    mask = masks(np.maximum(low[which] - chunk * sectors, 0), np.minimum(high[which] - chunk * sectors, sectors))
-    return which // rows, chunk, mask
-
-
-def _replay(found: Sequence[_Events], capacity_bytes: int, count: int) -> tuple[list[int], list[int]]:
+def _replay(found: Sequence[L1Events], capacity_bytes: int, count: int) -> tuple[list[int], list[int]]:
     """Return accessed and served sectors of the replayed SMs by access.
 
     `count` is how many accesses there are.
     """
     columns = [
         np.concatenate([getattr(one, name) for one in found])
-        for name in ("sm", "time", "order", "chunk", "lines", "mask", "use")
+        for name in ("sm", "time", "order", "chunk", "lines", "mask", "use", "again")
     ]
     sm, time, order = columns[:3]
     ordered = np.lexsort((order.astype(np.int16), time, sm.astype(np.int16)))
-    sm, order, chunk, lines, mask, use = (column[ordered] for column in (sm, order, *columns[3:]))
+    sm, order, chunk, lines, mask, use, again = (column[ordered] for column in (sm, order, *columns[3:]))
     edges = np.flatnonzero(np.concatenate(([True], sm[1:] != sm[:-1], [True])))
     served = np.zeros(count, dtype=np.int64)
     for start, end in pairwise(edges.tolist()):
         one = slice(start, end)
-        add_served_sectors(served, capacity_bytes, chunk[one], lines[one], mask[one], order[one], use[one])
+        add_served_sectors(served, capacity_bytes, chunk[one], lines[one], mask[one], order[one], use[one], again[one])
     reads = use != STORED
     accessed = np.bincount(order[reads], np.bitwise_count(mask[reads]), count).astype(np.int64)
     return accessed.tolist(), served.tolist()

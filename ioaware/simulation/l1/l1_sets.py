@@ -2,13 +2,14 @@
 
 A set has six lines in an order, and the last one leaves. A hit moves a line to the first place. Up to three lines that hit keep
 the first places: a line that comes takes the place behind them, so that lines read once leave before lines read again. This is
-a segmented least recently used set, half of it protected. A line loaded with `evict_last` comes as one that hit; one loaded
-with `evict_first` takes the last place, and such a load moves no line. A piece of memory as large as one way fills all sets
-evenly; how the next piece lies on them is taken as chance.
+a segmented least recently used set, half of it protected. A line of which several instructions touch parts comes as one that
+hit, and so does one loaded with `evict_last`. One loaded with `evict_first` goes to the last place. The last load of a spilled
+register brings no line, and one that hits is kept no longer. A piece of memory as large as one way fills all sets evenly; how
+the next piece lies on them is taken as chance.
 
 Source of ways and halves: rows that programs of an SM read two and four times, in `ioaware/recorded/l1/h200-rows.json`, and
-slices that they read again, in `h200-l1.json`; of evictions, rows read with each, in `h200-evictions.json`. NVIDIA publishes
-neither.
+slices that they read again, in `h200-l1.json`; of evictions, rows read with each, in `h200-evictions.json`; of shared lines and
+last loads, words read again in `h200-local.json`. NVIDIA publishes none.
 """
 
 from __future__ import annotations
@@ -23,9 +24,14 @@ from ioaware.simulation.l1.l1_shape import LINE_BYTES, LINE_SECTORS
 from ioaware.simulation.l2.cache_sets import MIXERS
 
 WAYS, PROTECTED = 6, 3
-STORED, NORMAL, FIRST, LAST = range(4)
-"""Uses of a line: a store, and loads by their eviction."""
-EMPTY = -1
+STORED, NORMAL, FIRST, LAST, LAST_USE = range(5)
+"""Uses of a line.
+
+They are a store, loads by their eviction, and the last load of a spilled register.
+"""
+EMPTY = NOWHERE = -1
+WHOLE = 256
+"""All lines of an access."""
 NOTHING, LINE_OF_SECTORS, SECTORS_OF_LINE = np.uint64(0), np.uint64((1 << LINE_SECTORS) - 1), np.uint64(LINE_SECTORS)
 
 
@@ -37,16 +43,18 @@ def add_served_sectors(
     masks: Masks,
     number: Numbers,
     uses: NDArray[np.int8],
+    again: NDArray[np.int16],
 ) -> None:
     """Add the sectors of loads that hit in an L1 to those of their instructions.
 
-    An access of instruction `number` is to a chunk of so many `lines`, with a mask of its sectors and a use.
+    An access of instruction `number` is to a chunk of so many `lines`, with a mask of its sectors and a use. Of the lines
+    `again`, of `WHOLE`, hit at once, since another instruction touches them, too.
     """
     sets = capacity_bytes // (LINE_BYTES * WAYS)
     if sets:
         held, valid = np.full(sets * WAYS, EMPTY, dtype=np.int64), np.zeros(sets * WAYS, dtype=np.uint64)
         kept = np.zeros(sets, dtype=np.int64)
-        _replay(chunks, lines, masks, number, uses, sets, held, valid, kept, served)
+        _replay(chunks, lines, masks, number, uses, again, sets, held, valid, kept, served)
 
 
 @compiled
@@ -56,6 +64,7 @@ def _replay(
     masks: Masks,
     number: Numbers,
     uses: NDArray[np.int8],
+    again: NDArray[np.int16],
     sets: int,
     held: Numbers,
     valid: Masks,
@@ -72,10 +81,12 @@ def _replay(
         while mask != NOTHING:
             sectors = mask & LINE_OF_SECTORS
             if sectors != NOTHING:
-                place = _take(held, valid, kept, _set_of(line, sets), line, uses[at])
-                if uses[at] != STORED:
-                    served[number[at]] += bit_count(valid[place] & sectors)
-                valid[place] |= sectors
+                hits = uses[at] in (STORED, NORMAL) and _mixed(line) % WHOLE < again[at]
+                place = _take(held, valid, kept, _set_of(line, sets), line, LAST if hits else uses[at])
+                if place != NOWHERE:
+                    if uses[at] != STORED:
+                        served[number[at]] += bit_count(valid[place] & sectors)
+                    valid[place] |= sectors
             line, mask = line + 1, mask >> SECTORS_OF_LINE
 
 
@@ -83,7 +94,7 @@ def _replay(
 def _take(held: Numbers, valid: Masks, kept: Numbers, number: int, line: int, use: int) -> int:
     """Move a line to its place in a set. It keeps the sectors that it had.
 
-    Return the place.
+    Return the place; `NOWHERE` for the last use of a line that is not in the set.
     """
     first = number * WAYS
     found = first
@@ -91,12 +102,20 @@ def _take(held: Numbers, valid: Masks, kept: Numbers, number: int, line: int, us
         found += 1
     hit = held[found] == line
     known, place = valid[found] if hit else NOTHING, first + kept[number]
-    if use == FIRST:
-        place = found if hit else _end(held, first)
+    if use == LAST_USE and not hit:
+        return NOWHERE
+    if hit and use in (FIRST, LAST_USE):
+        if found < place:
+            kept[number] -= 1
+        place = first + kept[number] if use == LAST_USE else _last(held, first)
+    elif use == FIRST:
+        place = min(_last(held, first) + 1, first + WAYS - 1)
     elif hit or use == LAST:
         if found >= place:
             kept[number] = min(kept[number] + 1, PROTECTED)
         place = first
+    for way in range(found, place):
+        held[way], valid[way] = held[way + 1], valid[way + 1]
     for way in range(found, place, -1):
         held[way], valid[way] = held[way - 1], valid[way - 1]
     held[place], valid[place] = line, known
@@ -104,11 +123,14 @@ def _take(held: Numbers, valid: Masks, kept: Numbers, number: int, line: int, us
 
 
 @inlined
-def _end(held: Numbers, first: int) -> int:
-    """Return the first empty place of the set that begins at `first`, or the last."""
-    place = first
-    while place < first + WAYS - 1 and held[place] != EMPTY:
-        place += 1
+def _last(held: Numbers, first: int) -> int:
+    """Return the last place with a line, of the set that begins at `first`.
+
+    It is the one before the set if all are empty.
+    """
+    place = first + WAYS - 1
+    while place >= first and held[place] == EMPTY:
+        place -= 1
     return place
 
 
@@ -119,6 +141,12 @@ def _set_of(line: int, sets: int) -> int:
     Memory that is so many lines long fills all sets, from one that a hash chooses.
     """
     piece = line // sets
-    mixed = np.uint64(piece + 1) * MIXERS[0]
+    return (line - piece * sets + _mixed(piece)) % sets
+
+
+@inlined
+def _mixed(number: int) -> int:
+    """Return a hash of 31 bits."""
+    mixed = np.uint64(number + 1) * MIXERS[0]
     mixed = (mixed ^ (mixed >> np.uint64(31))) * MIXERS[1]
-    return (line - piece * sets + int(mixed >> np.uint64(33))) % sets
+    return int(mixed >> np.uint64(33))

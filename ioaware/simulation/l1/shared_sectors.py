@@ -17,7 +17,7 @@ from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.accesses.kernel_traffic import KernelTraffic
 from ioaware.analysis.ir.accesses.values import lane_symbol
 from ioaware.analysis.ir.algebra.poly import Symbol
-from ioaware.compilation.narrow_stores import NarrowStore
+from ioaware.compilation.instructions.narrow_stores import NarrowStore
 from ioaware.compilation.resource_usage import Resources
 from ioaware.derivation.derived import Derived
 from ioaware.derivation.l1_requests import BY_TMA
@@ -84,10 +84,10 @@ def further_requests(touch: Touch, store: NarrowStore) -> tuple[float, float]:
     return own - 1, max(0.0, sum(times) / len(times) - own)
 
 
-def row_starts(touch: Touch) -> list[int]:
-    """Return the places within a sector where rows of adjacent lanes may begin."""
+def row_starts(touch: Touch, unit_bytes: int = SECTOR_BYTES) -> list[int]:
+    """Return where rows of adjacent lanes may begin within a unit, as a sector."""
     along = {lane_symbol(dimension, size).key for dimension, size in enumerate(touch.shape)}
-    first, step = 0, SECTOR_BYTES
+    first, step = 0, unit_bytes
     for monomial, factor in touch.target.offset.terms.items():
         if not monomial:
             first = int(factor)
@@ -95,4 +95,4 @@ def row_starts(touch: Touch) -> list[int]:
             len(monomial) == 1 and isinstance(one := monomial[0], Symbol) and one.key in along and factor == touch.element_bytes
         ):
             step = gcd(step, int(factor))
-    return [(first + start) % SECTOR_BYTES for start in range(0, SECTOR_BYTES, step)]
+    return [(first + start) % unit_bytes for start in range(0, unit_bytes, step)]

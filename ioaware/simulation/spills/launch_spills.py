@@ -6,12 +6,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from ioaware.analysis.ir.accesses.access_log import Touch
+from ioaware.compilation.instructions.line_sharing import SharedLines
+from ioaware.compilation.resource_usage import Resources
 from ioaware.machine.occupancy import LANES, Occupancy
-from ioaware.simulation.l1.l1_shape import L1Shape
+from ioaware.simulation.spills.lines_of_places import lines_of_places
 from ioaware.simulation.spills.local_memory import LocalMemory, local_memory
 from ioaware.simulation.spills.machine_trace import MachineTrace, machine_trace
 from ioaware.simulation.spills.refill_misses import L1Sharing
-from ioaware.simulation.spills.region_counts import common_places, counts_by_place, region_counts
+from ioaware.simulation.spills.region_counts import counts_by_place, region_counts
 from ioaware.simulation.timeline import Executions
 
 
@@ -19,14 +21,16 @@ from ioaware.simulation.timeline import Executions
 class LaunchSpills:
     """Local memory of the programs of one launch, found once.
 
-    `local_bytes` are those of a thread, `warps` those of a program, `shape` is the L1 of an SM.
+    `local_bytes` are those of a thread, `warps` those of a program, `l1_bytes` those of an SM's L1. `lines` are the accesses
+    whose instructions may share lines.
     """
 
     trace: MachineTrace
     local_bytes: int
     warps: int
     at_once: Occupancy
-    shape: L1Shape
+    l1_bytes: int
+    lines: Sequence[SharedLines] = ()
     _found: list[LocalMemory | None] = field(default_factory=list[LocalMemory | None])
 
     @property
@@ -46,12 +50,16 @@ class LaunchSpills:
             counts, most = (region_counts(self.trace, places, self.warps, most=most) for most in (False, True))
             sms = self.at_once.programs // self.at_once.per_sm
             per_sm = min(self.at_once.per_sm, -(-programs // sms))
-            sm = L1Sharing(self.shape, self.warps * per_sm, common_places(touches, indices))
+            places = lines_of_places(touches, executions, indices, self.lines)
+            sm = L1Sharing(self.l1_bytes, self.warps, per_sm, -(-programs // self.at_once.programs), places)
             self._found.append(local_memory(self.trace, counts, self.warps, sm, most))
         return self._found[0]
 
 
-def launch_spills(cubin: bytes, local_bytes: int, *, warps: int, at_once: Occupancy, shape: L1Shape) -> LaunchSpills | None:
-    """Return the spills of a kernel; None where its machine code cannot be read."""
-    trace = machine_trace(cubin)
-    return LaunchSpills(trace, local_bytes, warps, at_once, shape) if trace else None
+def launch_spills(used: Resources, *, warps: int, at_once: Occupancy, l1_bytes: int) -> LaunchSpills | None:
+    """Return the spills of a kernel.
+
+    None where it has none, or its machine code cannot be read.
+    """
+    trace = machine_trace(used.cubin) if used.local_bytes and used.cubin else None
+    return LaunchSpills(trace, used.local_bytes or 0, warps, at_once, l1_bytes, used.lines) if trace else None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ioaware.simulation.l1.l1_shape import LINE_BYTES
 from ioaware.simulation.spills.execution_order import execution_order, times_run
 from ioaware.simulation.spills.machine_trace import WORD_BYTES, MachineTrace, words_of
-from ioaware.simulation.spills.refill_misses import L1Sharing, refill_misses
+from ioaware.simulation.spills.refill_misses import L1Sharing, refill_misses, use_of
 
 Numbers = NDArray[np.int64]
 Shares = NDArray[np.float64]
@@ -35,6 +35,18 @@ class LocalEvents:
 
 
 @dataclass(frozen=True, slots=True)
+class LocalAccesses:
+    """Words that a program accesses in the L1, at shares of its duration.
+
+    `uses` are those of `l1_sets`.
+    """
+
+    words: Numbers
+    uses: NDArray[np.int8]
+    share: Shares
+
+
+@dataclass(frozen=True, slots=True)
 class LocalMemory:
     """Local memory of one program, and its bytes between L1 and L2.
 
@@ -48,6 +60,7 @@ class LocalMemory:
     refilled_bytes: int
     loaded_bytes: int
     events: LocalEvents
+    accesses: LocalAccesses
     most_spilled_bytes: int = 0
 
 
@@ -61,7 +74,7 @@ def local_memory(
     if all(one.kind == "global" for one in trace.instructions):
         return None
     misses = refill_misses(trace, counts, sm)
-    words, events = _events(trace, counts, misses)
+    words, events, accesses = _events(trace, counts, misses)
     moved = {"spill": 0.0, "refill": 0.0, "miss": 0.0}
     for one, share in zip(trace.instructions, misses.tolist(), strict=True):
         if one.kind != "global":
@@ -73,11 +86,11 @@ def local_memory(
     at_most = sum(
         one.bytes * times_run(one, counts if most is None else most) for one in trace.instructions if one.kind == "spill"
     )
-    return LocalMemory(words, LINE_BYTES * warps, stored, missed, loaded, events, round(at_most) * threads)
+    return LocalMemory(words, LINE_BYTES * warps, stored, missed, loaded, events, accesses, round(at_most) * threads)
 
 
-def _events(trace: MachineTrace, counts: Sequence[float], misses: Shares) -> tuple[int, LocalEvents]:
-    """Return the number of words, and the accesses to them that reach the L2.
+def _events(trace: MachineTrace, counts: Sequence[float], misses: Shares) -> tuple[int, LocalEvents, LocalAccesses]:
+    """Return the number of words, the accesses to them that reach the L2, and all.
 
     Words are numbered in the order of their first access.
     """
@@ -87,17 +100,20 @@ def _events(trace: MachineTrace, counts: Sequence[float], misses: Shares) -> tup
     done: list[float] = (work / work[-1]).tolist()
     number_of: dict[int, int] = {}
     found: list[tuple[int, bool, float]] = []
+    every: list[tuple[int, int, float]] = []
     due = [0.0] * len(trace.instructions)
-    for number, share in zip(numbers, done, strict=True):
+    for number, passed in zip(numbers, done, strict=True):
         one = trace.instructions[number]
         if one.kind == "global":
             continue
         words = [number_of.setdefault(word, len(number_of)) for word in words_of(one)]
+        every += [(word, use_of(one), passed) for word in words]
         due[number] += 1.0 if one.kind == "spill" else float(misses[number])
         if due[number] > 1 - ROUNDING:
             due[number] -= 1.0
-            found += [(word, one.kind == "spill", share) for word in words]
+            found += [(word, one.kind == "spill", passed) for word in words]
     at, stores, shares = zip(*found, strict=True) if found else ((), (), ())
-    return len(number_of), LocalEvents(
-        np.array(at, dtype=np.int64), np.array(stores, dtype=np.bool_), np.array(shares, dtype=np.float64)
-    )
+    events = LocalEvents(np.array(at, dtype=np.int64), np.array(stores, dtype=np.bool_), np.array(shares, dtype=np.float64))
+    at, uses, shares = zip(*every, strict=True) if every else ((), (), ())
+    accesses = LocalAccesses(np.array(at, dtype=np.int64), np.array(uses, dtype=np.int8), np.array(shares, dtype=np.float64))
+    return len(number_of), events, accesses

@@ -15,6 +15,7 @@ import numpy as np
 from ioaware.analysis.ir.accesses.access_log import Loop, Scope, Touch
 from ioaware.machine.occupancy import LANES
 from ioaware.simulation.addresses.affine import evaluate_rows
+from ioaware.simulation.addresses.row_keys import Numbers, first_of_groups, packed, sorted_rows
 from ioaware.simulation.spills.machine_trace import MachineTrace
 from ioaware.simulation.timeline import Executions
 
@@ -27,18 +28,22 @@ class PlaceCounts:
     """Executions of the accesses of a source line by a program, on average.
 
     `inside` and `around` have one number for each innermost loop of the IR with such accesses, in order: the iterations of
-    that loop, and those of the loop around it. `bytes` are those of one execution.
+    that loop, and those of the loop around it. `bytes` are those of one execution. `nest` has the iterations of each loop of
+    the deepest nest, the outermost first.
     """
 
     inside: tuple[float, ...]
     around: tuple[float, ...]
     bytes: int
+    nest: tuple[float, ...] = ()
 
 
 def counts_by_place(touches: Sequence[Touch], executions: Sequence[Executions], programs: int) -> Mapping[str, PlaceCounts]:
     """Return the executions of the accesses of each source line."""
     inside, around = [0.0] * len(touches), [0.0] * len(touches)
+    nests: list[tuple[float, ...]] = [() for _ in touches]
     for one in executions:
+        nests[one.touch] = max(nests[one.touch], _nest(one, touches[one.touch], programs), key=len)
         inside[one.touch] += _times(one) / max(1, programs)
         around[one.touch] += one.program.size / max(1, programs)
     numbers: dict[str, dict[tuple[Scope, ...], list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -51,25 +56,23 @@ def counts_by_place(touches: Sequence[Touch], executions: Sequence[Executions], 
         chosen = [of for loops, of in groups.items() if loops and not _around_another(loops, groups)] or list(groups.values())
         size = max(sum(prod(touches[one].shape) * touches[one].element_bytes for one in of) for of in groups.values())
         most = [tuple(max(times[one] for one in of) for of in chosen) for times in (inside, around)]
-        found[place] = PlaceCounts(most[0], most[1], size)
+        deepest = max((nests[one] for of in groups.values() for one in of), key=len)
+        found[place] = PlaceCounts(most[0], most[1], size, deepest)
     return found
 
 
-def common_places(touches: Sequence[Touch], indices: Collection[str]) -> frozenset[str]:
-    """Return the source lines that access the same addresses in all programs.
+def _nest(one: Executions, touch: Touch, programs: int) -> tuple[float, ...]:
+    """Return how often a program runs each loop around an access, the outermost first."""
+    outer = [scope.index.key for scope in touch.scopes if isinstance(scope, Loop) and scope.index.key in one.columns]
+    columns = [one.program, *(one.columns[key] for key in outer)]
+    each = [_distinct(columns[:depth]) for depth in range(2, len(columns) + 1)]
+    return tuple(count / max(1, programs) for count in (*each, *([_times(one)] if one.loop else [])))
 
-    `indices` are the names of the program's indices.
-    """
-    found: dict[str, bool] = {}
-    for touch in touches:
-        own = set(indices)
-        for scope in touch.scopes:
-            if isinstance(scope, Loop) and (scope.low.free | scope.high.free) & own:
-                own.add(scope.index.key)
-        for frame in touch.frames[:1]:
-            place = frame.rpartition("/")[2]
-            found[place] = found.get(place, True) and not touch.target.offset.free & own
-    return frozenset(place for place, common in found.items() if common)
+
+def _distinct(columns: Sequence[Numbers]) -> int:
+    """Return how many rows of these columns differ."""
+    keys = packed(columns)
+    return int(np.count_nonzero(first_of_groups(keys, sorted_rows(keys)))) if keys else 1
 
 
 def _around_another(loops: tuple[Scope, ...], others: Iterable[tuple[Scope, ...]]) -> bool:
@@ -124,13 +127,29 @@ def region_counts(
                 for place, moved in loops[number].items()
                 if place in places
             ]
-            often = max(known, default=often)
+            often = max(known, default=_around(trace, number, places, deeper[number]) or often)
         elif known := [max(places[place].inside) for place in skipped[number] if place in places]:
             often = min(often, *known)
         elif number not in accesses and not most:
             often = 0.0
         counts.append(often)
     return tuple(counts)
+
+
+def _around(trace: MachineTrace, loop: int, places: Mapping[str, PlaceCounts], deeper: Collection[str]) -> float:
+    """Return how often a loop runs that has accesses in inner loops alone.
+
+    It is 0 where its nest is none of the IR. Compilers leave out loops of one iteration.
+    """
+    for one in trace.instructions:
+        chain = loops_around(trace, one.region)[::-1] if one.kind == "global" and one.place in deeper else []
+        if loop in chain and one.place in places:
+            nest = places[one.place].nest
+            several = tuple(many for many, before in zip(nest, (1.0, *nest), strict=False) if many != before)
+            for found in (nest, several):
+                if len(found) == len(chain):
+                    return found[chain.index(loop)]
+    return 0.0
 
 
 def loops_around(trace: MachineTrace, region: int | None) -> list[int]:

@@ -1,19 +1,28 @@
-"""The L1 model: sets by brute force, and limits of the model by distances."""
+"""The L1 model: its sets by brute force, and slices that a program reads again."""
 
 from __future__ import annotations
 
 import json
 import random
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ioaware
-from ioaware.machine.model import L1_OF_H200
-from ioaware.simulation.l1.l1_sets import FIRST, LAST, NORMAL, PROTECTED, STORED, WAYS, _set_of, add_served_sectors
-from ioaware.simulation.l1.l1_shape import LINE_BYTES, NEVER, L1Shape
+from ioaware.simulation.l1.l1_sets import (
+    FIRST,
+    LAST,
+    LAST_USE,
+    NORMAL,
+    PROTECTED,
+    STORED,
+    WAYS,
+    WHOLE,
+    _set_of,
+    add_served_sectors,
+)
+from ioaware.simulation.l1.l1_shape import LINE_BYTES
 
 
 def by_hand(accesses: list[tuple[int, int, int, int]], sets: int) -> dict[int, int]:
@@ -27,29 +36,32 @@ def by_hand(accesses: list[tuple[int, int, int, int]], sets: int) -> dict[int, i
     for line, sectors, number, use in accesses:
         new, old = (lines.setdefault(_set_of(line, sets), []) for lines in (once, again))
         known = next((had for one, had in (*old, *new) if one == line), None)
+        if use == LAST_USE and known is None:
+            continue
         if use != STORED:
             served[number] = served.get(number, 0) + ((known or 0) & sectors).bit_count()
-        if use == FIRST and known is not None:
-            for lines in (old, new):
-                lines[:] = [(one, had | sectors if one == line else had) for one, had in lines]
-            continue
-        if use == FIRST:
-            del new[WAYS - len(old) - 1 :]
-            new.append((line, sectors))
-            continue
         for lines in (old, new):
             lines[:] = [pair for pair in lines if pair[0] != line]
-        (new if known is None and use != LAST else old).insert(0, (line, (known or 0) | sectors))
+        to, place = (old if use == LAST or (known is not None and use in (STORED, NORMAL)) else new), 0
+        if use == FIRST:
+            del new[WAYS - len(old) - 1 :]
+            place = len(new)
+        to.insert(place, (line, (known or 0) | sectors))
         new[:0] = old[PROTECTED:]
         del old[PROTECTED:], new[WAYS - len(old) :]
     return served
 
 
-def replayed(capacity_bytes: int, accesses: list[tuple[int, int, int, int]]) -> list[int]:
-    """Return served sectors of three instructions; every chunk is a line."""
+def replayed(capacity_bytes: int, accesses: list[tuple[int, int, int, int]], again: int = 0) -> list[int]:
+    """Return served sectors of three instructions.
+
+    Every chunk is a line, and so many of them hit at once.
+    """
     served, (line, sectors, number, use) = np.zeros(3, dtype=np.int64), zip(*accesses, strict=True)
     kinds = np.array(line), np.ones(len(line), dtype=np.int64), np.array(sectors, dtype=np.uint64)
-    add_served_sectors(served, capacity_bytes, *kinds, np.array(number), np.array(use, dtype=np.int8))
+    add_served_sectors(
+        served, capacity_bytes, *kinds, np.array(number), np.array(use, dtype=np.int8), np.full(len(line), again, np.int16)
+    )
     return served.tolist()
 
 
@@ -58,7 +70,7 @@ def test_served_sectors_are_those_of_lists_of_lines(sets: int) -> None:
     for seed in range(40):
         chosen = random.Random(seed)
         accesses = [
-            (chosen.randrange(5 * sets), chosen.randrange(1, 16), chosen.randrange(3), chosen.randrange(4))
+            (chosen.randrange(5 * sets), chosen.randrange(1, 16), chosen.randrange(3), chosen.randrange(5))
             for _ in range(chosen.randrange(1, 200))
         ]
         wanted = by_hand(accesses, sets)
@@ -97,36 +109,21 @@ def test_a_chunk_is_its_lines() -> None:
     served = np.zeros(1, dtype=np.int64)
     masks = np.array([0x00F0_0000_0000_00FF, 0x0FF0_0000_0000_0F0F], dtype=np.uint64)
     once = np.array([7, 7]), np.array([16, 16]), masks, np.zeros(2, dtype=np.int64), np.full(2, NORMAL, dtype=np.int8)
-    add_served_sectors(served, 1 << 18, *once)
+    add_served_sectors(served, 1 << 18, *once, np.zeros(2, dtype=np.int16))
     assert served.tolist() == [(int(masks[0]) & int(masks[1])).bit_count()]
 
 
-def test_a_first_access_misses_in_any_cache_and_every_access_without_one() -> None:
-    distances = np.array([NEVER, 0, 10, 10_000])
-    assert L1Shape(0, L1_OF_H200).hit_shares(distances).tolist() == [0, 0, 0, 0]
-    assert L1Shape(1 << 40, L1_OF_H200).hit_shares(distances).tolist() == [0, 1, 1, 1]
-
-
-def test_a_larger_cache_never_hits_less_and_a_longer_distance_never_more() -> None:
-    distances = np.arange(0, 4000, 7)
-    shares = [L1Shape(kib << 10, L1_OF_H200).hit_shares(distances) for kib in (28, 60, 124, 224, 256)]
-    for small, large in pairwise(shares):
-        assert bool((large >= small - 1e-12).all())
-    assert all(bool((np.diff(one) <= 1e-12).all()) for one in shares)
-
-
-def test_the_parameters_give_the_recorded_misses_of_slices_that_are_read_again() -> None:
-    record = Path(ioaware.__file__).parent / "recorded" / "l1" / "h200-l1.json"
-    probes = [one for one in json.loads(record.read_text())["launches"] if one.get("probe") == "reread"]
-    squares: list[float] = []
-    for one in probes:
-        slice_bytes = one["slice_kib"] << 10
-        missed = (one["requested_read_bytes"] / (slice_bytes * one["programs"]) - 1) / 3
-        shape = L1Shape((256 << 10) - int(one["config_bytes"]), L1_OF_H200)
-        hit = float(shape.hit_shares(np.array([slice_bytes // LINE_BYTES]))[0])
-        squares.append((1 - hit - missed) ** 2)
-    assert len(squares) == 40
-    assert (sum(squares) / len(squares)) ** 0.5 < 0.05
+@pytest.mark.parametrize(("again", "hits"), [(0, 4 * 2), (WHOLE, 0)])
+def test_lines_that_several_instructions_touch_do_not_spare_those_that_hit(again: int, hits: int) -> None:
+    """Two lines hit, then twelve others come to a set of six lines."""
+    kept = [(line, 15, 0, NORMAL) for _ in range(2) for line in range(2)]
+    served, uses = np.zeros(3, dtype=np.int64), [(line, 15, 1, use) for use in (NORMAL, STORED) for line in range(90, 96)]
+    accesses = [*kept, *uses, *((line, 15, 2, NORMAL) for line in range(2))]
+    line, sectors, number, use = (np.array(column) for column in zip(*accesses, strict=True))
+    shared = np.where(number == 1, again, 0).astype(np.int16)
+    kinds = line, np.ones(line.size, dtype=np.int64), sectors.astype(np.uint64)
+    add_served_sectors(served, WAYS * LINE_BYTES, *kinds, number, use.astype(np.int8), shared)
+    assert served[2] == hits
 
 
 NORM = """

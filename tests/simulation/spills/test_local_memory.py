@@ -5,17 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ioaware.machine.model import L1_OF_H200
-from ioaware.simulation.l1.l1_shape import L1Shape
 from ioaware.simulation.l2.events import READ, WRITE
 from ioaware.simulation.schedule import schedule
+from ioaware.simulation.spills.lines_of_places import PlaceLines
 from ioaware.simulation.spills.local_memory import LocalMemory, local_memory
 from ioaware.simulation.spills.local_streams import local_streams
 from ioaware.simulation.spills.machine_trace import MachineTrace, MemoryInstruction, Region
 from ioaware.simulation.spills.refill_misses import L1Sharing, refill_misses
 
 LOOP = Region(loop=True, parent=None)
-L1 = L1Shape(256 * 1024, L1_OF_H200)
+L1_BYTES = 256 * 1024
 
 
 def spilling(words: int, *, region: int | None = None) -> list[MemoryInstruction]:
@@ -24,7 +23,7 @@ def spilling(words: int, *, region: int | None = None) -> list[MemoryInstruction
 
 
 def memory(trace: MachineTrace, counts: tuple[float, ...] = (), *, warps: int = 2, warps_per_sm: int = 8) -> LocalMemory:
-    found = local_memory(trace, counts, warps, L1Sharing(L1, warps_per_sm))
+    found = local_memory(trace, counts, warps, L1Sharing(L1_BYTES, warps, max(1, warps_per_sm // warps)))
     assert found is not None
     return found
 
@@ -60,31 +59,46 @@ def test_skipped_code_of_unknown_count_is_in_the_most_alone() -> None:
     """One word is spilled once, another by code that runs never or 5 times."""
     code = MemoryInstruction("spill", 4, 0, "k.py:1", None), MemoryInstruction("spill", 4, 4, "k.py:2", 0)
     trace = MachineTrace(code, (Region(loop=False, parent=None),))
-    found = local_memory(trace, (0.0,), 2, L1Sharing(L1, 8), (5.0,))
+    found = local_memory(trace, (0.0,), 2, L1Sharing(L1_BYTES, 8), (5.0,))
     assert found
     assert (found.spilled_bytes, found.most_spilled_bytes) == (256, 6 * 256)
 
 
 def test_a_kernel_that_spills_nothing_has_no_local_memory() -> None:
     trace = MachineTrace((MemoryInstruction("global", 16, 0, "k.py:1", None),), ())
-    assert local_memory(trace, (), 4, L1Sharing(L1, 8)) is None
+    assert local_memory(trace, (), 4, L1Sharing(L1_BYTES, 8)) is None
 
 
-def test_lines_that_all_programs_read_are_once_in_the_l1() -> None:
+@pytest.mark.parametrize(("weights", "missed"), [(PlaceLines(), 1), (PlaceLines(inside=0.25), 0), (PlaceLines(common=True), 0)])
+def test_lines_of_tensors_push_out_spilled_registers_unless_they_are_masked_or_once_in_the_l1(
+    weights: PlaceLines, missed: float
+) -> None:
     first, last = spilling(1)
-    weights = [MemoryInstruction("global", 16, 0, "k.py:7", None)] * 100
-    trace = MachineTrace((first, *weights, last), ())
-    misses = [refill_misses(trace, (), L1Sharing(L1, 8, common))[-1] for common in (frozenset[str](), frozenset({"k.py:7"}))]
-    assert misses == pytest.approx([1, 0], abs=0.01)
+    loads = [MemoryInstruction("global", 16, 0, "k.py:7", None)] * 100
+    misses = refill_misses(MachineTrace((first, *loads, last), ()), (), L1Sharing(L1_BYTES, 8, places={"k.py:7": weights}))
+    assert misses[-1] == pytest.approx(missed, abs=0.01)
 
 
-def test_a_load_of_last_use_frees_its_line() -> None:
-    pairs = [spilling(1)[0], replace(spilling(1)[1], last_use=True)]
-    freed = [replace(one, offset=4 * word) for word in range(1, 1000) for one in pairs]
-    kept = [replace(one, last_use=False) for one in freed]
+@pytest.mark.parametrize(("shared", "missed"), [(0.0, 0), (1.0, 1)])
+def test_a_register_that_was_used_again_stays_but_for_lines_that_several_instructions_touch(
+    shared: float, missed: float
+) -> None:
     first, last = spilling(1)
-    assert memory(MachineTrace((first, *freed, last), ())).refilled_bytes == 0
-    assert memory(MachineTrace((first, *kept, last), ())).refilled_bytes == 128 * 2
+    loads = [MemoryInstruction("global", 16, 0, "k.py:7", None)] * 100
+    trace = MachineTrace((first, first, *loads, last), ())
+    misses = refill_misses(trace, (), L1Sharing(L1_BYTES, 8, places={"k.py:7": PlaceLines(shared=shared)}))
+    assert misses[-1] == pytest.approx(missed, abs=0.01)
+
+
+def test_a_load_of_last_use_brings_no_line_and_keeps_none() -> None:
+    """Words are loaded twice after others came, or used again before."""
+    first, last = spilling(1)
+    ends = replace(last, last_use=True)
+    loads = [MemoryInstruction("global", 16, 0, "k.py:7", None)] * 100
+    pushed = [refill_misses(MachineTrace((first, *loads, one, last), ()), (), L1Sharing(L1_BYTES, 8)) for one in (last, ends)]
+    assert [one[-1] for one in pushed] == pytest.approx([0, 1], abs=0.01)
+    kept = [refill_misses(MachineTrace((first, one, *loads, last), ()), (), L1Sharing(L1_BYTES, 8)) for one in (last, ends)]
+    assert [one[-1] for one in kept] == pytest.approx([0, 1], abs=0.01)
 
 
 def test_programs_at_one_place_share_addresses() -> None:

@@ -30,6 +30,15 @@ def test_a_loop_without_accesses_runs_with_the_loop_around_it() -> None:
     assert region_counts(trace, {"k.py:2": place(5.0)}, 1) == (5.0, 5.0, 1.0)
 
 
+def test_a_loop_with_accesses_in_inner_loops_alone_runs_as_often_as_that_of_the_ir() -> None:
+    """Loops of one iteration may be left out."""
+    trace = MachineTrace(tuple(load("k.py:2", 1)), (LOOP, Region(loop=True, parent=0)))
+    for nest in ((3.0, 9.0), (3.0, 3.0, 9.0), (3.0, 9.0, 9.0)):
+        assert region_counts(trace, {"k.py:2": PlaceCounts((9.0,), (9.0,), 512, nest)}, 1) == (3.0, 9.0)
+    for nest in ((), (3.0,), (3.0, 6.0, 9.0)):
+        assert region_counts(trace, {"k.py:2": PlaceCounts((9.0,), (9.0,), 512, nest)}, 1) == (1.0, 9.0)
+
+
 def test_skipped_code_runs_as_often_as_its_accesses_or_as_what_is_around() -> None:
     trace = MachineTrace((*load("k.py:2", 0), *load("k.py:9", 1)), (LOOP, SKIPPED))
     assert region_counts(trace, {"k.py:2": place(90.0), "k.py:9": place(6.0)}, 1) == (90.0, 6.0)

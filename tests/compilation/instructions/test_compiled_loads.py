@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ioaware.compilation.compiled_loads import CompiledLoad, compiled_loads
+from ioaware.compilation.instructions.compiled_loads import CompiledLoad, compiled_loads
 
 COPY = "ttg.async_copy_global_to_local %p, %m : tensor<64x!tt.ptr<f16>> loc(#loc1)\n"
 LOCATION = '#loc1 = loc("/a/kernel.py":7:3)\n'

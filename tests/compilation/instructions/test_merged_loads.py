@@ -12,7 +12,7 @@ import triton.language as tl
 
 import ioaware
 from ioaware import disk_cache
-from ioaware.compilation import merged_loads
+from ioaware.compilation.instructions import merged_loads
 
 
 @triton.jit

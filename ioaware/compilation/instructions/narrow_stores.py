@@ -123,17 +123,17 @@ def _repetition(store: Access, start: int, stride: int | None = None) -> float:
     return int(np.count_nonzero(first)) / np.unique(sectors[sectors >= 0]).size
 
 
-def tile_addresses(store: Access, start: int, stride: int | None = None) -> Indices:
+def tile_addresses(store: Access, start: int, stride: int | None = None, unit_bytes: int = SECTOR_BYTES) -> Indices:
     """Return the byte address of each element of a tile, -1 beyond the stride.
 
-    A row is the layout's fastest dimension. Rows begin `start` bytes into a sector, and no two share one but for those of
-    `stride` elements, which follow each other.
+    A row is the layout's fastest dimension. Rows begin `start` bytes into a unit, a sector if not said otherwise. No two share
+    one but for those of `stride` elements, which follow each other.
     """
     fastest = _fastest(store)
     others = [size for dimension, size in enumerate(store.shape) if dimension != fastest]
     columns = np.arange(store.shape[fastest], dtype=np.int64)
     rows = np.arange(prod(others), dtype=np.int64)[:, None]
-    apart_bytes = (columns.size * store.element_bytes // SECTOR_BYTES + 2) * SECTOR_BYTES
+    apart_bytes = (columns.size * store.element_bytes // unit_bytes + 2) * unit_bytes
     row_bytes = apart_bytes if stride is None else stride * store.element_bytes
     addresses = start + rows * row_bytes + columns * store.element_bytes
     inside = columns < (columns.size if stride is None else stride)

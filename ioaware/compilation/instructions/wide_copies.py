@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ioaware.compilation.compiled_accesses import Access, laid_out
+from ioaware.compilation.instructions.narrow_stores import source_line, tile_addresses
 from ioaware.compilation.layouts import Indices, owners, requests
-from ioaware.compilation.narrow_stores import source_line, tile_addresses
 from ioaware.machine.model import SECTOR_BYTES
 
 LINE_BYTES, COPIED_BYTES = 128, 16

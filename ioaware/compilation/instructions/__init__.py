@@ -1,0 +1,1 @@
+"""Instructions that a compiled kernel accesses memory by, and what they share."""
