@@ -83,7 +83,7 @@ def test_more_requests_than_predicted_are_the_l1s_where_it_was_to_serve_as_many(
     assert one.explanation.startswith(cause)
 
 
-@pytest.mark.parametrize(("most", "cause"), [(None, "leave them out"), (100 * MB, "reuse distances")])
+@pytest.mark.parametrize(("most", "cause"), [(None, "leave them out"), (100 * MB, "times that are not known")])
 def test_spills_are_a_cause_of_first_and_of_later_predictions(most: int | None, cause: str) -> None:
     counted, predicted = measurement(100 * MB), prediction(80 * MB, 0, 80 * MB)
     spilling = replace(counted, launches=tuple(replace(one, local_bytes=64) for one in counted.launches))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,10 @@ from ioaware.simulation.addresses.address_blocks import Masks, Rectangle, masks
 from ioaware.simulation.l1.l1_sets import WHOLE
 from ioaware.simulation.l1.l1_shape import LINE_BYTES, LINE_SECTORS, MAX_CHUNK_SECTORS
 from ioaware.simulation.schedule import Schedule
-from ioaware.simulation.spills.local_memory import LocalMemory
 from ioaware.simulation.streams import Numbers, ReferenceStream, Times
+
+if TYPE_CHECKING:
+    from ioaware.simulation.spills.local_memory import LocalMemory  # it loads Triton
 
 TENSOR_BYTES = 1 << 44
 """Distance of two tensors in the addresses of this model."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +23,11 @@ from ioaware.simulation.l1.l1_events import L1Access, L1Events, count_local_even
 from ioaware.simulation.l1.l1_sets import FIRST, LAST, NORMAL, STORED, add_served_sectors
 from ioaware.simulation.l1.l1_shape import LINE_SECTORS, MAX_CHUNK_SECTORS
 from ioaware.simulation.schedule import Schedule
-from ioaware.simulation.spills.local_memory import LocalMemory
 from ioaware.simulation.streams import Numbers, ReferenceStream, Times, reference_streams, unrolled
 from ioaware.simulation.timeline import Executions
+
+if TYPE_CHECKING:
+    from ioaware.simulation.spills.local_memory import LocalMemory  # it loads Triton
 
 MAX_EVENTS = 100_000
 """Chunks accessed by the replayed SMs, about a second of a core."""

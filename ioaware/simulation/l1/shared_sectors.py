@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import gcd
 from typing import cast
 
 from ioaware.analysis.formulas.evaluate import OutsideFormulaError
 from ioaware.analysis.ir import Count
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.analysis.ir.accesses.kernel_traffic import KernelTraffic
-from ioaware.analysis.ir.accesses.values import lane_symbol
-from ioaware.analysis.ir.algebra.poly import Symbol
 from ioaware.compilation.instructions.narrow_stores import NarrowStore
 from ioaware.compilation.resource_usage import Resources
 from ioaware.derivation.derived import Derived
 from ioaware.derivation.l1_requests import BY_TMA
 from ioaware.machine.model import SECTOR_BYTES
+from ioaware.simulation.addresses.row_starts import row_starts
 
 OF_A_THREAD, OF_NEIGHBOURS = 0.4, 0.65
 """Share of the further requests of a sector that reach the L2.
@@ -82,17 +80,3 @@ def further_requests(touch: Touch, store: NarrowStore) -> tuple[float, float]:
     times = [store.by_start[start // step] for start in row_starts(touch)]
     own = store.by_start[0]
     return own - 1, max(0.0, sum(times) / len(times) - own)
-
-
-def row_starts(touch: Touch, unit_bytes: int = SECTOR_BYTES) -> list[int]:
-    """Return where rows of adjacent lanes may begin within a unit, as a sector."""
-    along = {lane_symbol(dimension, size).key for dimension, size in enumerate(touch.shape)}
-    first, step = 0, unit_bytes
-    for monomial, factor in touch.target.offset.terms.items():
-        if not monomial:
-            first = int(factor)
-        elif not (
-            len(monomial) == 1 and isinstance(one := monomial[0], Symbol) and one.key in along and factor == touch.element_bytes
-        ):
-            step = gcd(step, int(factor))
-    return [(first + start) % unit_bytes for start in range(0, unit_bytes, step)]

@@ -12,8 +12,8 @@ from ioaware.analysis.ir.accesses.access_log import Loop, Touch
 from ioaware.analysis.ir.sectors.lanes import numeric
 from ioaware.compilation.instructions.line_sharing import STARTS, SharedLines
 from ioaware.simulation.addresses.affine import lane_values
+from ioaware.simulation.addresses.row_starts import row_starts
 from ioaware.simulation.l1.l1_shape import LINE_BYTES
-from ioaware.simulation.l1.shared_sectors import row_starts
 from ioaware.simulation.timeline import Executions
 
 ITERATIONS = 16
