@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from driver_kernels import Kernel, assembled
 from probe_runs import Probe, main
 
-SMS, LANES, KIB, UNROLLED = 132, 32, 1024, 8
+SMS, KIB, UNROLLED = 132, 1024, 8
 SECTORS = "l1tex__t_sectors_pipe_lsu_mem"
 COUNTERS = {
     "config_bytes": Metric("launch__shared_mem_config_size", "byte"),

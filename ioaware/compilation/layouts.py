@@ -109,6 +109,14 @@ def requests(layout: Layout, shape: tuple[int, ...], vector: int, once: bool) ->
     return np.ascontiguousarray(grouped.reshape(-1, len(lane) * vector))
 
 
+def distinct_in_rows(rows: Indices) -> Indices:
+    """Return the distinct non-negative values of each row, one row after the other."""
+    ordered = np.sort(rows, axis=1)
+    new = ordered >= 0
+    new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    return ordered[new]
+
+
 def owners(layout: Layout, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Return which lanes of a warp hold no replica of another lane's elements."""
     lanes: Indices = np.arange(1 << len(layout.lanes), dtype=np.int64)

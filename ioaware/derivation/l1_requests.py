@@ -23,10 +23,10 @@ from ioaware.analysis.ir.loops.access_totals import Programs
 from ioaware.analysis.ir.sectors.execution_classes import execution_classes
 from ioaware.compilation.compiled_accesses import Access, accesses
 from ioaware.compilation.instructions.narrow_stores import TMA_ROW_BYTES
-from ioaware.compilation.instructions.wide_copies import LINE_BYTES, copied_sectors, distinct_per_row
+from ioaware.compilation.instructions.wide_copies import LINE_BYTES, copied_sectors
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch
-from ioaware.compilation.layouts import Indices, owners, requests
+from ioaware.compilation.layouts import Indices, distinct_in_rows, owners, requests
 from ioaware.compilation.triton_ir import compiled
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.measurement.counters import l1_counters as l1
@@ -101,11 +101,11 @@ def instruction_sectors(addresses: Indices, mask: Mask, access: Access, element_
     elements = np.where(active, addresses.ravel()[chosen], -1)
     if element_bytes > 1 and (addresses % element_bytes).any():
         raise ValueError("an element may lie in two sectors")
-    moved = distinct_per_row(elements) * element_bytes
+    moved = distinct_in_rows(elements).size * element_bytes
     if access.past_l1:
         requested, again = copied_sectors(elements[:, :: access.vector])
         return Instructions(requested, moved, again)
-    return Instructions(distinct_per_row(np.where(active, elements // SECTOR_BYTES, -1)), moved)
+    return Instructions(distinct_in_rows(np.where(active, elements // SECTOR_BYTES, -1)).size, moved)
 
 
 def tma_store_bytes(addresses: Indices, mask: Mask, element_bytes: int) -> int:
@@ -115,7 +115,7 @@ def tma_store_bytes(addresses: Indices, mask: Mask, element_bytes: int) -> int:
     """
     columns = TMA_ROW_BYTES // element_bytes
     split = addresses.reshape(-1, min(columns, addresses.shape[-1]))
-    return SECTOR_BYTES * distinct_per_row(np.where(mask.reshape(split.shape), split // SECTOR_BYTES, -1))
+    return SECTOR_BYTES * distinct_in_rows(np.where(mask.reshape(split.shape), split // SECTOR_BYTES, -1)).size
 
 
 def l1_requests_of_launch(launch: CapturedLaunch, values: Mapping[str, int], gpu: GPUTarget) -> L1Requests:

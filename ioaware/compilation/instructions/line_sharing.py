@@ -14,7 +14,7 @@ from ioaware.compilation.compiled_accesses import Access, Kind, accesses
 from ioaware.compilation.instructions.compiled_loads import place
 from ioaware.compilation.instructions.narrow_stores import tile_addresses
 from ioaware.compilation.instructions.wide_copies import LINE_BYTES
-from ioaware.compilation.layouts import Indices, requests
+from ioaware.compilation.layouts import Indices, distinct_in_rows, requests
 
 STARTS = tuple(range(0, LINE_BYTES, 16))
 """Places within a line where rows may begin."""
@@ -56,8 +56,13 @@ def _shared(addresses: Indices) -> float:
 
     `addresses` has a row for each instruction.
     """
-    lines = np.sort(addresses // LINE_BYTES, axis=1)
-    first = np.ones(lines.shape, dtype=np.bool_)
-    first[:, 1:] = lines[:, 1:] != lines[:, :-1]
-    _, times = np.unique(lines[first], return_counts=True)
+    _, times = np.unique(distinct_in_rows(addresses // LINE_BYTES), return_counts=True)
     return float(np.mean(times > 1))
+
+
+def start_numbers(starts: Indices) -> Indices:
+    """Return the number of the place in `STARTS` where rows begin.
+
+    For addresses between two it is the next one, or the last.
+    """
+    return np.minimum(-(-(starts % LINE_BYTES) // STARTS[1]), len(STARTS) - 1)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ioaware.analysis.ir.mlir.locations import frames
 from ioaware.compilation.compiled_accesses import ELEMENT_BYTES, LOCATION, WIDEST_BYTES, Access, laid_out
-from ioaware.compilation.layouts import Indices, requests
+from ioaware.compilation.layouts import Indices, distinct_in_rows, requests
 from ioaware.machine.model import SECTOR_BYTES
 
 TMA_ROW_BYTES = 128
@@ -117,10 +117,8 @@ def _repetition(store: Access, start: int, stride: int | None = None) -> float:
     if store.layout is None:
         return 1
     sectors = tile_addresses(store, start, stride) // SECTOR_BYTES
-    places = np.sort(sectors.ravel()[requests(store.layout, store.shape, store.vector, store.once)], axis=1)
-    first = places >= 0
-    first[:, 1:] &= places[:, 1:] != places[:, :-1]
-    return int(np.count_nonzero(first)) / np.unique(sectors[sectors >= 0]).size
+    requested = distinct_in_rows(sectors.ravel()[requests(store.layout, store.shape, store.vector, store.once)])
+    return requested.size / np.unique(sectors[sectors >= 0]).size
 
 
 def tile_addresses(store: Access, start: int, stride: int | None = None, unit_bytes: int = SECTOR_BYTES) -> Indices:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ioaware.compilation.compiled_accesses import Access, laid_out
 from ioaware.compilation.instructions.narrow_stores import source_line, tile_addresses
-from ioaware.compilation.layouts import Indices, owners, requests
+from ioaware.compilation.layouts import Indices, distinct_in_rows, owners, requests
 from ioaware.machine.model import SECTOR_BYTES
 
 LINE_BYTES, COPIED_BYTES = 128, 16
@@ -66,12 +66,4 @@ def copied_sectors(lanes: Indices) -> tuple[int, int]:
     first, second = pairs.T
     across = (first >= 0) & (second == first + COPIED_BYTES) & (first % SECTOR_BYTES > 0)
     again = int(np.count_nonzero(across & (first // LINE_BYTES == second // LINE_BYTES)))
-    return distinct_per_row(np.where(pairs >= 0, pairs // SECTOR_BYTES, -1)) - again, again
-
-
-def distinct_per_row(rows: Indices) -> int:
-    """Return the number of distinct non-negative values per row, summed over rows."""
-    ordered = np.sort(rows, axis=1)
-    new = ordered >= 0
-    new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    return int(np.count_nonzero(new))
+    return distinct_in_rows(np.where(pairs >= 0, pairs // SECTOR_BYTES, -1)).size - again, again

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ioaware.compilation.instructions.line_sharing import STARTS, start_numbers
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.simulation.addresses.address_blocks import Masks, Rectangle, masks
 from ioaware.simulation.l1.l1_sets import WHOLE
@@ -65,10 +66,10 @@ def tile_events(stream: ReferenceStream, part: Rectangle, access: L1Access, sm_o
     which, starts, chunk, mask = chunks(stream.base, part, access.sectors)
     order, lines = (np.full(which.size, value, dtype=np.int64) for value in (access.number, access.sectors // LINE_SECTORS))
     use = np.full(which.size, access.use, dtype=np.int8)
-    by_start = np.round(np.array(access.shared or (0.0,)) * WHOLE).astype(np.int16)
-    place = np.minimum(-(-(starts % LINE_BYTES) * by_start.size // LINE_BYTES), by_start.size - 1)
+    by_start = np.round(np.array(access.shared or [0.0] * len(STARTS)) * WHOLE).astype(np.int16)
+    again = by_start[start_numbers(starts)]
     first = access.tensor * TENSOR_BYTES // (access.sectors * SECTOR_BYTES)
-    return L1Events(sm_of[stream.program[which]], stream.time[which], order, first + chunk, lines, mask, use, by_start[place])
+    return L1Events(sm_of[stream.program[which]], stream.time[which], order, first + chunk, lines, mask, use, again)
 
 
 def chunks(base: Numbers, part: Rectangle, sectors: int) -> tuple[Numbers, Numbers, Numbers, Masks]:

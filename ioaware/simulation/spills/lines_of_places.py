@@ -10,7 +10,7 @@ import numpy as np
 
 from ioaware.analysis.ir.accesses.access_log import Loop, Touch
 from ioaware.analysis.ir.sectors.lanes import numeric
-from ioaware.compilation.instructions.line_sharing import STARTS, SharedLines
+from ioaware.compilation.instructions.line_sharing import SharedLines, start_numbers
 from ioaware.simulation.addresses.affine import lane_values
 from ioaware.simulation.addresses.row_starts import row_starts
 from ioaware.simulation.l1.l1_shape import LINE_BYTES
@@ -89,9 +89,7 @@ def _shared(touch: Touch, lines: SharedLines) -> float:
     """Return the mean share over the places where rows begin in a line."""
     if lines.kind != touch.kind:
         return 0.0
-    step = STARTS[1]
-    starts = [min(-(-start // step), len(STARTS) - 1) for start in row_starts(touch, LINE_BYTES)]
-    return float(np.mean([lines.by_start[start] for start in starts]))
+    return float(np.mean(np.array(lines.by_start)[start_numbers(np.array(row_starts(touch, LINE_BYTES)))]))
 
 
 def _is_common(touch: Touch, indices: Collection[str]) -> bool:

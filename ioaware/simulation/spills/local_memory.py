@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ioaware.simulation.l1.l1_sets import STORED
 from ioaware.simulation.l1.l1_shape import LINE_BYTES
 from ioaware.simulation.spills.execution_order import execution_order, times_run
 from ioaware.simulation.spills.machine_trace import WORD_BYTES, MachineTrace, words_of
@@ -36,14 +37,15 @@ class LocalEvents:
 
 @dataclass(frozen=True, slots=True)
 class LocalAccesses:
-    """Words that a program accesses in the L1, at shares of its duration.
+    """Words that a program accesses, at shares of its duration.
 
-    `uses` are those of `l1_sets`.
+    `uses` are those of `l1_sets`; `in_l2` says which the L2 sees.
     """
 
     words: Numbers
     uses: NDArray[np.int8]
     share: Shares
+    in_l2: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,14 @@ class LocalMemory:
     spilled_bytes: int
     refilled_bytes: int
     loaded_bytes: int
-    events: LocalEvents
     accesses: LocalAccesses
     most_spilled_bytes: int = 0
+
+    @property
+    def events(self) -> LocalEvents:
+        """Accesses that the L2 sees."""
+        seen = self.accesses.in_l2
+        return LocalEvents(self.accesses.words[seen], self.accesses.uses[seen] == STORED, self.accesses.share[seen])
 
 
 def local_memory(
@@ -74,7 +81,7 @@ def local_memory(
     if all(one.kind == "global" for one in trace.instructions):
         return None
     misses = refill_misses(trace, counts, sm)
-    words, events, accesses = _events(trace, counts, misses)
+    words, accesses = _accesses(trace, counts, misses)
     moved = {"spill": 0.0, "refill": 0.0, "miss": 0.0}
     for one, share in zip(trace.instructions, misses.tolist(), strict=True):
         if one.kind != "global":
@@ -86,11 +93,11 @@ def local_memory(
     at_most = sum(
         one.bytes * times_run(one, counts if most is None else most) for one in trace.instructions if one.kind == "spill"
     )
-    return LocalMemory(words, LINE_BYTES * warps, stored, missed, loaded, events, accesses, round(at_most) * threads)
+    return LocalMemory(words, LINE_BYTES * warps, stored, missed, loaded, accesses, round(at_most) * threads)
 
 
-def _events(trace: MachineTrace, counts: Sequence[float], misses: Shares) -> tuple[int, LocalEvents, LocalAccesses]:
-    """Return the number of words, the accesses to them that reach the L2, and all.
+def _accesses(trace: MachineTrace, counts: Sequence[float], misses: Shares) -> tuple[int, LocalAccesses]:
+    """Return the number of words, and the accesses to them.
 
     Words are numbered in the order of their first access.
     """
@@ -99,21 +106,20 @@ def _events(trace: MachineTrace, counts: Sequence[float], misses: Shares) -> tup
     numbers: list[int] = order.tolist()
     done: list[float] = (work / work[-1]).tolist()
     number_of: dict[int, int] = {}
-    found: list[tuple[int, bool, float]] = []
-    every: list[tuple[int, int, float]] = []
+    found: list[tuple[int, int, float, bool]] = []
     due = [0.0] * len(trace.instructions)
-    for number, passed in zip(numbers, done, strict=True):
+    for number, share in zip(numbers, done, strict=True):
         one = trace.instructions[number]
         if one.kind == "global":
             continue
-        words = [number_of.setdefault(word, len(number_of)) for word in words_of(one)]
-        every += [(word, use_of(one), passed) for word in words]
         due[number] += 1.0 if one.kind == "spill" else float(misses[number])
-        if due[number] > 1 - ROUNDING:
-            due[number] -= 1.0
-            found += [(word, one.kind == "spill", passed) for word in words]
-    at, stores, shares = zip(*found, strict=True) if found else ((), (), ())
-    events = LocalEvents(np.array(at, dtype=np.int64), np.array(stores, dtype=np.bool_), np.array(shares, dtype=np.float64))
-    at, uses, shares = zip(*every, strict=True) if every else ((), (), ())
-    accesses = LocalAccesses(np.array(at, dtype=np.int64), np.array(uses, dtype=np.int8), np.array(shares, dtype=np.float64))
-    return len(number_of), events, accesses
+        in_l2 = due[number] > 1 - ROUNDING
+        due[number] -= in_l2
+        found += [(number_of.setdefault(word, len(number_of)), use_of(one), share, in_l2) for word in words_of(one)]
+    words, uses, shares, seen = zip(*found, strict=True) if found else ((), (), (), ())
+    return len(number_of), LocalAccesses(
+        np.array(words, dtype=np.int64),
+        np.array(uses, dtype=np.int8),
+        np.array(shares, dtype=np.float64),
+        np.array(seen, dtype=np.bool_),
+    )

@@ -5,15 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ioaware.compilation.compiled_accesses import Access
-from ioaware.compilation.instructions.line_sharing import STARTS, SharedLines, shared_lines
+from ioaware.compilation.instructions.line_sharing import STARTS, SharedLines, _by_start, shared_lines
 from ioaware.compilation.layouts import blocked
 
 ROW = (1024,)
 
 
 def by_start(per_thread: int, vector: int, *, warps: int = 4, element_bytes: int = 2, once: bool = False) -> tuple[float, ...]:
-    from ioaware.compilation.instructions.line_sharing import _by_start
-
     layout = blocked((per_thread,), (32,), (warps,), (0,))
     return _by_start(Access("read", ("k.py:1",), ROW, layout, vector, warps, once, element_bytes=element_bytes))
 
