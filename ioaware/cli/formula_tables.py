@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ioaware.derivation.launch_formulas import Formulas
     from ioaware.symints.guards import Condition
 
-MAX_NOTES = 6
+MAX_NOTES = MAX_CONDITIONS = 6
 READABLE = 300
 """Longest formula, in characters, that is printed without `-v`."""
 NEAR = 8
@@ -143,10 +143,10 @@ def derived_text(result: Derived, *, as_latex: bool = False, verbose: bool = Fal
         yield Text(printable(f"\n{launch.kernel}  grid {' x '.join(map(str, launch.grid))}"))
         rows = _rows(formulas_of(kernel), launch.requested, launch.flops, write)
         limits = [str(limit) for limit in kernel.limits if verbose or _is_near(limit, result.values)]
-        yield facts([*rows, *_conditions_row(holds, typeset, limits)])
+        yield facts([*rows, *_conditions_row(holds, typeset, limits, verbose=verbose)])
         yield facts([*_parameters(launch), *_chip(launch)])
     held = result.validity.conditions if result.validity else ()
-    yield from _total(result, write, [*_conditions_row(held, typeset)] if len(kernels) > 1 else None)
+    yield from _total(result, write, [*_conditions_row(held, typeset, verbose=verbose)] if len(kernels) > 1 else None)
     yield Text("")
     yield from remarks(result, verbose=verbose)
 
@@ -157,10 +157,14 @@ def remarks(result: Derived, *, verbose: bool = False, floor: bool = True) -> It
     Without `verbose` only the first few of each kernel, without folders of paths. `floor` includes the notes on compulsory
     bytes.
     """
-    for note in result.notes:
-        if note.startswith("compulsory") and not floor:
-            continue
-        yield Text(printable(f"note: {note}"))
+    notes = [note for note in result.notes if floor or not note.startswith("compulsory")]
+    assumed = [note for note in notes if note.startswith("assumes")]
+    left_out = set(assumed[MAX_NOTES:]) if not verbose else set[str]()
+    for note in notes:
+        if note not in left_out:
+            yield Text(printable(f"note: {note}"))
+    if left_out:
+        yield Text(f"note: assumes {len(left_out)} more conditions (-v shows them)")
     kernels: dict[str, dict[str, None]] = {}
     for launch in result.launches:
         if launch.origin == "triton":
@@ -173,10 +177,18 @@ def remarks(result: Derived, *, verbose: bool = False, floor: bool = True) -> It
             yield Text(printable(f"note: {kernel}: {len(shown) - MAX_NOTES} more of these (-v shows them)"))
 
 
-def _conditions_row(conditions: Sequence[Condition], write: Show, limits: Sequence[str] = ()) -> Iterator[Row]:
-    """Yield the conditions under which the formulas above hold."""
-    if conditions or limits:
-        yield "for", "", " and ".join((*(condition_text(condition, write) for condition in conditions), *limits))
+def _conditions_row(
+    conditions: Sequence[Condition], write: Show, limits: Sequence[str] = (), *, verbose: bool
+) -> Iterator[Row]:
+    """Yield the conditions under which the formulas above hold, each once.
+
+    Without `verbose` only the first few.
+    """
+    texts = list(dict.fromkeys((*(condition_text(condition, write) for condition in conditions), *limits)))
+    shown = texts if verbose or len(texts) <= MAX_CONDITIONS else texts[:MAX_CONDITIONS]
+    if texts:
+        more = [f"{len(texts) - len(shown)} more conditions (-v shows them)"] if len(shown) < len(texts) else []
+        yield "for", "", " and ".join((*shown, *more))
 
 
 def _is_near(limit: Limit, values: Mapping[str, int]) -> bool:

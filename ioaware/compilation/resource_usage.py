@@ -26,8 +26,9 @@ from triton.backends.nvidia import compiler as _ptxas_stage
 from ioaware import disk_cache
 from ioaware._monkeypatch import Patches
 from ioaware.compilation.instructions.compiled_loads import CompiledLoad, compiled_loads
-from ioaware.compilation.instructions.line_sharing import SharedLines, shared_lines
+from ioaware.compilation.instructions.line_sharing import SharedLines, shared_lines, with_waits
 from ioaware.compilation.instructions.narrow_stores import NarrowStore, narrow_stores
+from ioaware.compilation.instructions.waits import AfterWaits
 from ioaware.compilation.instructions.wide_copies import WideCopy, wide_copies
 from ioaware.compilation.launch_limits import most_shared_bytes
 from ioaware.compilation.launches import CapturedLaunch
@@ -138,7 +139,10 @@ class MachineCode:
                     )
                     known = None if loads is None else tuple(CompiledLoad(*load) for load in cast(Any, loads))
                     wide = tuple(WideCopy(*copy) for copy in cast(Any, copies))
-                    shared = tuple(SharedLines(kind, where, tuple(by_start)) for kind, where, by_start in cast(Any, lines))
+                    shared = tuple(
+                        SharedLines(kind, where, tuple(by_start), AfterWaits(*waits))
+                        for kind, where, by_start, waits in cast(Any, lines)
+                    )
                     code = zlib.decompress(b64decode(cubin))
                     return Resources(shared_bytes, registers, local_bytes, stores, known, wide, shared, code)
                 case _:
@@ -170,7 +174,7 @@ class _Lowering:
 
         Why the IR is part of it: Triton's source hash does not cover everything that the IR depends on.
         """
-        return disk_cache.cache_key(("machine code, shared lines", *self.key, text))
+        return disk_cache.cache_key(("machine code, waits 3", *self.key, text))
 
     def prepared(self) -> Callable[[], Resources]:
         """Run the Python part of the compilation now, and return the rest for a thread.
@@ -199,8 +203,10 @@ class _Lowering:
             else:
                 registers, local_bytes = resources(made) if self._gpu.backend == "cuda" else (None, None)
             del alive
-            cubin = made if local_bytes and isinstance(made, bytes) else b""
-            return Resources(int(metadata["shared"]), registers, local_bytes, *_accesses(texts), cubin=cubin)
+            cubin = made if isinstance(made, bytes) else b""
+            return Resources(
+                int(metadata["shared"]), registers, local_bytes, *_accesses(texts, cubin), cubin=cubin if local_bytes else b""
+            )
 
         return lowered
 
@@ -223,15 +229,18 @@ def resources_by_triton(launch: CapturedLaunch, values: Mapping[str, int], gpu: 
     """
     kernel = compiled(launch, values, gpu)
     registers, local_bytes = resources(kernel.asm["cubin"]) if gpu.backend == "cuda" else (None, None)
-    cubin: bytes = kernel.asm["cubin"] if local_bytes else b""
-    return Resources(int(kernel.metadata.shared), registers, local_bytes, *_accesses(kernel.asm), cubin=cubin)
+    cubin: bytes = kernel.asm.get("cubin", b"")
+    return Resources(
+        int(kernel.metadata.shared), registers, local_bytes, *_accesses(kernel.asm, cubin), cubin=cubin if local_bytes else b""
+    )
 
 
 def _accesses(
-    texts: Mapping[str, str],
+    texts: Mapping[str, str], cubin: bytes
 ) -> tuple[tuple[NarrowStore, ...], tuple[CompiledLoad, ...] | None, tuple[WideCopy, ...], tuple[SharedLines, ...]]:
     """Return what `Resources` has of the kernel's stores and loads."""
     if not {"ttgir", "ptx"} <= texts.keys():
         return (), None, (), ()
     ttgir, ptx = texts["ttgir"], texts["ptx"]
-    return narrow_stores(ttgir, ptx), compiled_loads(ttgir, ptx), wide_copies(ttgir, ptx), shared_lines(ttgir, ptx)
+    loads = compiled_loads(ttgir, ptx)
+    return narrow_stores(ttgir, ptx), loads, wide_copies(ttgir, ptx), with_waits(shared_lines(ttgir, ptx), loads, cubin)

@@ -75,11 +75,12 @@ def _moved(replayed: Replay) -> SpilledBytes | None:
 def _most_bytes(one: PlannedLaunch, access: DataDependentAccess, derived: Derived) -> int:
     """Return the bytes of every sector that a data-dependent access touches.
 
-    Where data decide the sectors, each lane may touch its own.
+    Where data decide the sectors, each run of lanes may begin anywhere, and no element lies in two.
     """
     known, values = one.traffic.accesses[access.number], derived.values
-    lanes = _requested_bytes(access, one, derived) // known.element_bytes
-    most = lanes * max(SECTOR_BYTES, known.element_bytes)
+    run_bytes = access.run_bytes if access.whole_runs else known.element_bytes
+    sectors = -(-run_bytes // SECTOR_BYTES) + (run_bytes > known.element_bytes)
+    most = _requested_bytes(access, one, derived) // run_bytes * sectors * SECTOR_BYTES
     if known.sectors is not None and known.sectors_exact and known.sectors.symbols <= values.keys():
         most = min(most, SECTOR_BYTES * int(known.sectors.evaluate(values)))  # pyright: ignore[reportArgumentType]
     return most
@@ -104,9 +105,10 @@ def with_data_dependent(
     What the replay has moved of the tensor counts. `dirty_bytes` are what an L2 may hold unwritten; `cold` leaves them there.
     """
     asked: dict[tuple[str, str], int] = defaultdict(int)
+    expected = _expected_bytes(one, replayed, derived)
     for access in replayed.data_dependent:
         if access.kind != "atomic" and access.tensor in one.storage_bytes:
-            bytes_ = access_bytes(one.traffic.accesses[access.number], derived) or 0
+            bytes_ = expected[access.number]
             sectors = -(-access.run_bytes // SECTOR_BYTES)
             asked[access.tensor, access.kind] += bytes_ * sectors * SECTOR_BYTES // access.run_bytes
     for (tensor, kind), bytes_ in asked.items():
@@ -126,6 +128,25 @@ def with_data_dependent(
         totals = end.read_bytes + read, end.write_bytes + written, end.left_dirty_bytes + dirty
         end = LaunchTraffic((*others, after), *totals)
     return end
+
+
+def _expected_bytes(one: PlannedLaunch, replayed: Replay, derived: Derived) -> dict[int, int]:
+    """Return the bytes that data-dependent accesses request, by their numbers.
+
+    Where data decide them and are known, the launch's other bytes are divided by the bytes that lie side by side.
+    """
+    sizes = {number: access_bytes(access, derived) for number, access in enumerate(one.traffic.accesses)}
+    found: dict[int, int] = {}
+    for access in replayed.data_dependent:
+        size = sizes[access.number]
+        if size is None:
+            alike = [each for each in replayed.data_dependent if each.kind == access.kind and sizes[each.number] is None]
+            known = sum(sizes[number] or 0 for number, each in enumerate(one.traffic.accesses) if each.kind == access.kind)
+            of_launch = (one.known and getattr(one.known, f"{access.kind}_bytes")) or 0
+            left = max(0, of_launch - known)
+            size = round(left * access.run_bytes / sum(each.run_bytes for each in alike))
+        found[access.number] = size
+    return found
 
 
 def _untouched(tensor: str) -> TensorTraffic:

@@ -62,7 +62,7 @@ time than the first.
 class DataDependentAccess:
     """Access, by its number in the kernel, whose address or mask depends on data.
 
-    `run_bytes` lie side by side, wherever data put them.
+    `run_bytes` lie side by side, wherever data put them. `whole_runs`: no mask cuts them.
     """
 
     number: int
@@ -70,6 +70,7 @@ class DataDependentAccess:
     kind: str
     why: str
     run_bytes: int
+    whole_runs: bool = False
 
 
 @dataclass(frozen=True)
@@ -213,12 +214,12 @@ def _data_dependent(number: int, touch: Touch, why: str) -> DataDependentAccess:
     They are along a dimension on which the unknown addresses do not depend.
     """
     scattered = {key for one in unknowns(touch.target.offset) for key in one.free}
-    run = 1
+    run, whole = 1, False
     for dimension, size in enumerate(touch.shape):
         along = lane_symbol(dimension, size)
         if along.key not in scattered and touch.target.offset.terms.get((along,)) == touch.element_bytes:
-            run = size
-    return DataDependentAccess(number, touch.target.argument, touch.kind, why, run * touch.element_bytes)
+            run, whole = size, along.key not in touch.mask.free
+    return DataDependentAccess(number, touch.target.argument, touch.kind, why, run * touch.element_bytes, whole)
 
 
 @dataclass

@@ -14,6 +14,7 @@ from ioaware.analysis.ir import KernelTraffic
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.compilation.execution.program_values import INVENTED, Moved
 from ioaware.compilation.instructions.compiled_loads import Eviction
+from ioaware.compilation.instructions.line_sharing import SharedLines
 from ioaware.compilation.launch_traffic import launch_touches
 from ioaware.compilation.launches import CapturedLaunch, DescriptorValue, TensorValue, items_of
 from ioaware.compilation.resource_usage import Resources
@@ -22,11 +23,11 @@ from ioaware.derivation.derive import Derivation
 from ioaware.derivation.machine_code_notes import refetched_bytes
 from ioaware.machine import Machine
 from ioaware.machine.carveout import l1_bytes
-from ioaware.machine.occupancy import Occupancy, occupancy
+from ioaware.machine.occupancy import LANES, Occupancy, occupancy
 from ioaware.result import Launch, Traffic
 from ioaware.simulation.addresses.executed_launch import executed_launch
 from ioaware.simulation.addresses.known_contents import KnownContents
-from ioaware.simulation.l1.l1_loads import loads_by_l1, shared_of_touches
+from ioaware.simulation.l1.l1_loads import lines_of_touches, loads_by_l1
 from ioaware.simulation.l1.l1_replay import L1Replay, replay_l1
 from ioaware.simulation.l1.shared_sectors import SharedSectors, shared_sectors
 from ioaware.simulation.l1.tma_boxes import Boxes, tma_boxes
@@ -52,8 +53,8 @@ class PlannedLaunch:
     plan: LaunchPlan
     by_l1: tuple[Eviction | None, ...]
     """For each load through the L1 its eviction; None for other accesses."""
-    shared_lines: tuple[tuple[float, ...], ...]
-    """Lines of each access that several instructions touch, as in `SharedLines`."""
+    shared_lines: tuple[SharedLines, ...]
+    """Lines of each access that several instructions touch."""
     l1_bytes: int
     """Capacity of the L1 of an SM, beside the shared memory of the programs on it."""
     storage_bytes: Mapping[str, int]
@@ -119,7 +120,7 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
                 warps=warps,
                 plan=LaunchPlan(place, storage),
                 by_l1=_loads_by_l1(touches, used),
-                shared_lines=tuple(shared_of_touches(touches, used.lines if used else ())),
+                shared_lines=tuple(lines_of_touches(touches, used.lines if used else ())),
                 l1_bytes=cache_bytes,
                 storage_bytes={name: sizes[number] for name, number in storage.items()},
                 known=launch.requested if contents.elements else None,
@@ -188,6 +189,7 @@ def served_by_l1(one: PlannedLaunch, replayed: Replay, machine: Machine) -> L1Re
         sms=machine.sms,
         capacity_bytes=one.l1_bytes,
         shared=[one.shared_lines[number] for number in replayed.numbers],
+        threads=LANES * one.warps,
         local=replayed.local,
         durations=replayed.durations,
     )

@@ -20,7 +20,8 @@ from ioaware.sectors import SECTOR_BYTES
 MAX_LANES, MAX_ROWS, MAX_RUNS = 1 << 30, 1 << 27, 1 << 22
 """Most lanes of all accesses, rows of adjacent lanes, and runs of sectors.
 
-They take some ten seconds of a core and some 200 MB. A longer launch is not recorded.
+They take some ten seconds of a core and some 200 MB. Where there are more runs, adjacent ones of a program are joined. A longer
+launch is not recorded.
 """
 SECTOR_SHIFT = SECTOR_BYTES.bit_length() - 1
 PROGRAM = 1 << 44
@@ -67,10 +68,7 @@ class ExecutedAccesses:
     @property
     def runs(self) -> list[Runs]:
         """Runs of each of the `instructions`, in the order of their execution."""
-        return [
-            Runs(*(np.concatenate([getattr(one, name) for one in each]) for name in Runs.__dataclass_fields__))
-            for each in self._runs
-        ]
+        return [_concatenated(each) for each in self._runs]
 
     def add(
         self,
@@ -96,13 +94,38 @@ class ExecutedAccesses:
         if self._lanes > MAX_LANES or self._rows > MAX_ROWS:
             raise UndeterminedError("the launch accesses too much to record where")
         at, low, high = _runs(begin, width, mask, programs.size)
+        if self._count + at.size > MAX_RUNS:
+            self._join(at.size)
         self._count += at.size
-        if self._count > MAX_RUNS:
-            raise UndeterminedError("the launch accesses too many places to record them")
         who = programs[at]
         self._runs[number].append(Runs(who, self.work[who], low * SECTOR_BYTES, (high - low) * SECTOR_BYTES))
         active = programs[np.broadcast_to(lanes, full).reshape(programs.size, -1).any(axis=1)] if not lanes.all() else programs
         self.work[active] += prod(shape) * instruction.element_bytes
+
+    def _join(self, more: int) -> None:
+        """Join runs of a program that follow each other.
+
+        Raises `UndeterminedError` where they are still more than half of the most, or as many `more` come.
+        """
+        self._runs = [[_joined(_concatenated(each))] if each else [] for each in self._runs]
+        self._count = sum(one.begin.size for each in self._runs for one in each)
+        if max(self._count, more) > MAX_RUNS // 2:
+            raise UndeterminedError("the launch accesses too many places to record them")
+
+
+def _concatenated(parts: Sequence[Runs]) -> Runs:
+    return Runs(*(np.concatenate([getattr(one, name) for one in parts]) for name in Runs.__dataclass_fields__))
+
+
+def _joined(runs: Runs) -> Runs:
+    """Return the runs program by program.
+
+    Those next to each other in time and memory are one, from the time of the first.
+    """
+    order = np.argsort(runs.program, kind="stable")
+    program, begin, size = runs.program[order], runs.begin[order], runs.size[order]
+    starts = np.flatnonzero(np.concatenate(([True], (program[1:] != program[:-1]) | (begin[1:] != (begin + size)[:-1]))))
+    return Runs(program[starts], runs.time[order][starts], begin[starts], np.add.reduceat(size, starts))
 
 
 def _adjacent(offsets: Array, lanes: Array, full: Sequence[int], element_bytes: int) -> tuple[Array, Array, Array]:

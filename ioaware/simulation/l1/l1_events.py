@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ioaware.compilation.instructions.line_sharing import STARTS, start_numbers
+from ioaware.compilation.instructions.line_sharing import start_numbers
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.simulation.addresses.address_blocks import Masks, Rectangle, masks
 from ioaware.simulation.l1.l1_sets import WHOLE
@@ -33,14 +33,14 @@ LOCAL_TENSOR = 1 << 12
 class L1Access:
     """Access to a tensor, in chunks of so many sectors, with a use of `l1_sets`.
 
-    `shared` are the shares of its lines that several instructions touch, as in `SharedLines`; none where they are unknown.
+    `again` is the share of its lines that several instructions touch, by where their row begins, one for each of `STARTS`.
     """
 
     number: int
     tensor: int
     sectors: int
     use: int
-    shared: Sequence[float]
+    again: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def tile_events(stream: ReferenceStream, part: Rectangle, access: L1Access, sm_o
     which, starts, chunk, mask = chunks(stream.base, part, access.sectors)
     order, lines = (np.full(which.size, value, dtype=np.int64) for value in (access.number, access.sectors // LINE_SECTORS))
     use = np.full(which.size, access.use, dtype=np.int8)
-    by_start = np.round(np.array(access.shared or [0.0] * len(STARTS)) * WHOLE).astype(np.int16)
+    by_start = np.round(np.array(access.again) * WHOLE).astype(np.int16)
     again = by_start[start_numbers(starts)]
     first = access.tensor * TENSOR_BYTES // (access.sectors * SECTOR_BYTES)
     return L1Events(sm_of[stream.program[which]], stream.time[which], order, first + chunk, lines, mask, use, again)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.compilation.instructions.compiled_loads import CompiledLoad, Eviction, place
-from ioaware.compilation.instructions.line_sharing import SharedLines
+from ioaware.compilation.instructions.line_sharing import NOT_SHARED, SharedLines
 
 _PLAIN = ("tt.load", "ttg.async_copy_global_to_local")
 
@@ -38,8 +38,8 @@ def loads_by_l1(touches: Sequence[Touch], loads: Sequence[CompiledLoad]) -> list
     return found
 
 
-def shared_of_touches(touches: Sequence[Touch], lines: Sequence[SharedLines]) -> list[tuple[float, ...]]:
-    """Return for each access the shares of its lines that several instructions touch.
+def lines_of_touches(touches: Sequence[Touch], lines: Sequence[SharedLines]) -> list[SharedLines]:
+    """Return for each access the lines that several instructions touch.
 
     There are none where they are unknown. Several accesses of one source line are matched in order.
     """
@@ -48,9 +48,9 @@ def shared_of_touches(touches: Sequence[Touch], lines: Sequence[SharedLines]) ->
         compiled[one.kind, one.place].append(one)
     places = [(touch.kind, place(touch.frames)) for touch in touches]
     number: Counter[tuple[str, str]] = Counter()
-    found: list[tuple[float, ...]] = []
+    found: list[SharedLines] = []
     for where in places:
         ways, at = compiled.get(where, []), number[where]
-        found.append(ways[at if len(ways) == places.count(where) else 0].by_start if ways else ())
+        found.append(ways[at if len(ways) == places.count(where) else 0] if ways else NOT_SHARED)
         number[where] += 1
     return found

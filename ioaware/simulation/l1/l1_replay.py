@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from ioaware.analysis.ir.accesses.access_log import Touch
 from ioaware.compilation.instructions.compiled_loads import Eviction
+from ioaware.compilation.instructions.line_sharing import NOT_SHARED, STARTS, SharedLines
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.simulation.addresses.executed_streams import ExecutedLaunch
 from ioaware.simulation.l1.l1_events import L1Access, L1Events, count_local_events, local_events, tile_events
-from ioaware.simulation.l1.l1_sets import FIRST, LAST, NORMAL, STORED, add_served_sectors
+from ioaware.simulation.l1.l1_sets import AFTER_WAIT, FIRST, LAST, NORMAL, STORED, add_served_sectors
 from ioaware.simulation.l1.l1_shape import LINE_SECTORS, MAX_CHUNK_SECTORS
 from ioaware.simulation.schedule import Schedule
 from ioaware.simulation.streams import Numbers, ReferenceStream, Times, reference_streams, unrolled
@@ -36,31 +37,38 @@ MAX_LOCAL_EVENTS = 4 * MAX_EVENTS
 
 Where there are more, the lines of spilled registers are left out of this replay.
 """
+WAITING_SHARE = 0.48
+"""Time of a wait over that in which a program reads the bytes that are in flight.
+
+With it, 12 launches of `h200-waits.json` in `ioaware/recorded/l1` lose as many lines during waits as were counted, on average.
+"""
 USES: Mapping[Eviction | None, int] = {None: STORED, "evict_normal": NORMAL, "evict_first": FIRST, "evict_last": LAST}
 
 
 @dataclass(frozen=True, slots=True)
 class L1Reads:
-    """Sector bytes of a launch's loads through the L1, and those that it serves."""
+    """Sector bytes of a launch's loads through the L1, and those that it serves.
+
+    `refetched_bytes` are those that instructions of one load request again, after a wait.
+    """
 
     accessed_bytes: int
     served_bytes: int
+    refetched_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class L1Replay:
-    """Sector bytes of loads through the L1, and of them what it serves.
-
-    Both are by number of the access.
-    """
+    """Bytes as in `L1Reads`, by number of the access."""
 
     accessed_bytes: tuple[int, ...] = ()
     served_bytes: tuple[int, ...] = ()
+    refetched_bytes: tuple[int, ...] = ()
 
     @property
     def reads(self) -> L1Reads:
         """Sums over all accesses."""
-        return L1Reads(sum(self.accessed_bytes), sum(self.served_bytes))
+        return L1Reads(sum(self.accessed_bytes), sum(self.served_bytes), sum(self.refetched_bytes))
 
 
 def replay_l1(
@@ -72,62 +80,80 @@ def replay_l1(
     *,
     sms: int,
     capacity_bytes: int,
-    shared: Sequence[Sequence[float]] = (),
+    shared: Sequence[SharedLines] = (),
+    threads: int = 0,
     local: LocalMemory | None = None,
     durations: Times | None = None,
 ) -> L1Replay | None:
     """Replay the accesses of a launch through its L1s.
 
     `through` says which are loads through the L1, by their evictions. `shared` has the lines of each access that several
-    instructions touch, as `SharedLines`. `local` is what a program accesses in local memory, at shares of its duration.
+    instructions touch; none do where it is empty. Programs have so many `threads`. `local` is what a program accesses in local
+    memory, at shares of its duration.
 
     `storage` numbers the memory of the arguments. Where one SM has too many events, some of its waves are replayed, evenly
     spread. None where one wave has too many.
     """
-    parts = _parts(touches, executions, through)
+    lines = shared or [NOT_SHARED] * len(touches)
+    parts = _parts(touches, executions, through, lines, threads)
     if not any(through[one.touch] and one.chunks for one in parts):
         return L1Replay()
     sm_of = programs.slot % sms
     kept = _kept(sum(one.chunks for one in parts), programs, sm_of)
     if kept is None:
         return None
-    found: list[tuple[int, ReferenceStream]] = []
+    found: list[tuple[_Part, ReferenceStream]] = []
     for one in parts:
         streams = one.streams(programs, kept)
-        found += [(one.touch, unrolled(each, each.count) if each.count is not None else each) for each in streams]
-    tensor_of = {number: storage[touches[number].target.argument] for number, _ in found}
+        found += [(one, unrolled(each, each.count) if each.count is not None else each) for each in streams]
+    tensor_of = {one.touch: storage[touches[one.touch].target.argument] for one, _ in found}
     sectors = _chunk_sectors(found, tensor_of)
     events: list[L1Events] = []
-    for number, stream in found:
-        lines = shared[number] if shared else ()
-        access = L1Access(number, tensor_of[number], sectors[tensor_of[number]], USES[through[number]], lines)
+    for one, stream in found:
+        tensor = tensor_of[one.touch]
+        use, number = USES[through[one.touch]], one.touch
+        if one.again:
+            use, number = AFTER_WAIT, len(touches) + 1 + one.touch
+        access = L1Access(number, tensor, sectors[tensor], use, one.again or _at_once(lines[one.touch]))
         events += [tile_events(stream, part, access, sm_of) for part in stream.parts]
     if local and durations is not None and count_local_events(local) * np.count_nonzero(kept) <= MAX_LOCAL_EVENTS:
         events.append(local_events(local, programs, durations, np.flatnonzero(kept), sm_of, len(touches)))
     share = sm_of.size / max(1, int(np.count_nonzero(kept)))
-    scaled = (
-        tuple(round(one * share) * SECTOR_BYTES for one in sectors[: len(touches)])
-        for sectors in _replay(events, capacity_bytes, len(touches) + 1)
-    )
-    return L1Replay(*scaled)
+    accessed, served = _replay(events, capacity_bytes, 2 * len(touches) + 1)
+    each = (accessed[: len(touches)], served[: len(touches)], served[len(touches) + 1 :])
+    return L1Replay(*(tuple(round(one * share) * SECTOR_BYTES for one in sectors) for sectors in each))
+
+
+def _at_once(lines: SharedLines) -> tuple[float, ...]:
+    """Return the shares of lines that instructions share without a wait between them."""
+    return tuple(max(0.0, one - lines.after_waits.share) for one in lines.by_start)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
     """Accesses that take part.
 
-    They have about so many `chunks`, and streams of the kept programs.
+    They have about so many `chunks`, and streams of the kept programs. Those of instructions after a wait touch shares of the
+    lines `again`, as in `SharedLines`.
     """
 
     touch: int
     chunks: int
     streams: Callable[[Schedule, NDArray[np.bool_]], Iterable[ReferenceStream]]
+    again: tuple[float, ...] = ()
 
 
 def _parts(
-    touches: Sequence[Touch], executions: Sequence[Executions] | ExecutedLaunch, through: Sequence[Eviction | None]
+    touches: Sequence[Touch],
+    executions: Sequence[Executions] | ExecutedLaunch,
+    through: Sequence[Eviction | None],
+    lines: Sequence[SharedLines],
+    threads: int,
 ) -> list[_Part]:
-    """Return the loads through the L1, and the stores."""
+    """Return the loads through the L1, and the stores.
+
+    What loads touch again after waits comes while their tile is read, evenly spread. It is left out where they were executed.
+    """
 
     def symbolic(one: Executions, programs: Schedule, kept: NDArray[np.bool_]) -> list[ReferenceStream]:
         kept_rows = _of_programs(one, kept)
@@ -139,6 +165,12 @@ def _parts(
         every = [_Part(at, size, partial(executions.streams, at)) for at, size in enumerate(sizes)]
     else:
         every = [_Part(one.touch, _count(touches[one.touch], one), partial(symbolic, one)) for one in executions]
+        for one in executions:
+            after = lines[one.touch].after_waits
+            if through[one.touch] and after.share:
+                delay = WAITING_SHARE * after.in_flight_bytes * threads
+                later = partial(symbolic, replace(one, time=one.time + delay))
+                every.append(_Part(one.touch, _count(touches[one.touch], one), later, (after.share,) * len(STARTS)))
     return [one for one in every if takes_part[one.touch]]
 
 
@@ -181,15 +213,15 @@ def _of_programs(one: Executions, kept: NDArray[np.bool_]) -> Executions:
     )
 
 
-def _chunk_sectors(found: Sequence[tuple[int, ReferenceStream]], tensor_of: Mapping[int, int]) -> dict[int, int]:
+def _chunk_sectors(found: Sequence[tuple[_Part, ReferenceStream]], tensor_of: Mapping[int, int]) -> dict[int, int]:
     """Return the sectors of a chunk of each tensor.
 
     It is a power of two, no more than the shortest run has.
     """
     shortest: dict[int, int] = {}
-    for number, stream in found:
-        runs = min(part.run if part.run < part.pitch else part.bytes for part in stream.parts)
-        shortest[tensor_of[number]] = min(shortest.get(tensor_of[number], MAX_CHUNK_SECTORS), max(1, runs // SECTOR_BYTES))
+    for one, stream in found:
+        runs, tensor = min(part.run if part.run < part.pitch else part.bytes for part in stream.parts), tensor_of[one.touch]
+        shortest[tensor] = min(shortest.get(tensor, MAX_CHUNK_SECTORS), max(1, runs // SECTOR_BYTES))
     return {tensor: max(LINE_SECTORS, 1 << (sectors.bit_length() - 1)) for tensor, sectors in shortest.items()}
 
 
@@ -210,6 +242,6 @@ def _replay(found: Sequence[L1Events], capacity_bytes: int, count: int) -> tuple
     for start, end in pairwise(edges.tolist()):
         one = slice(start, end)
         add_served_sectors(served, capacity_bytes, chunk[one], lines[one], mask[one], order[one], use[one], again[one])
-    reads = use != STORED
+    reads = (use != STORED) & (use != AFTER_WAIT)
     accessed = np.bincount(order[reads], np.bitwise_count(mask[reads]), count).astype(np.int64)
     return accessed.tolist(), served.tolist()

@@ -24,10 +24,10 @@ from ioaware.simulation.l1.l1_shape import LINE_BYTES, LINE_SECTORS
 from ioaware.simulation.l2.cache_sets import MIXERS
 
 WAYS, PROTECTED = 6, 3
-STORED, NORMAL, FIRST, LAST, LAST_USE = range(5)
+STORED, NORMAL, FIRST, LAST, LAST_USE, AFTER_WAIT = range(6)
 """Uses of a line.
 
-They are a store, loads by their eviction, and the last load of a spilled register.
+They are a store, loads by their eviction, the last load of a spilled register, and another touch of a load after a wait.
 """
 EMPTY = NOWHERE = -1
 WHOLE = 256
@@ -48,7 +48,8 @@ def add_served_sectors(
     """Add the sectors of loads that hit in an L1 to those of their instructions.
 
     An access of instruction `number` is to a chunk of so many `lines`, with a mask of its sectors and a use. Of the lines
-    `again`, of `WHOLE`, hit at once, since another instruction touches them, too.
+    `again`, of `WHOLE`, hit at once, since another instruction touches them, too. After a wait `again` is the share of lines
+    that are touched, others than these, and the sectors that miss are added.
     """
     sets = capacity_bytes // (LINE_BYTES * WAYS)
     if sets:
@@ -79,12 +80,16 @@ def _replay(
     for at in range(chunks.size):
         line, mask = chunks[at] * lines[at], masks[at]
         while mask != NOTHING:
-            sectors = mask & LINE_OF_SECTORS
+            sectors, use, chance = mask & LINE_OF_SECTORS, uses[at], _mixed(line) % WHOLE
+            if use == AFTER_WAIT and chance < WHOLE - again[at]:
+                sectors = NOTHING
             if sectors != NOTHING:
-                hits = uses[at] in (STORED, NORMAL) and _mixed(line) % WHOLE < again[at]
-                place = _take(held, valid, kept, _set_of(line, sets), line, LAST if hits else uses[at])
+                hits = use in (STORED, NORMAL) and chance < again[at]
+                place = _take(held, valid, kept, _set_of(line, sets), line, LAST if hits else use)
                 if place != NOWHERE:
-                    if uses[at] != STORED:
+                    if use == AFTER_WAIT:
+                        served[number[at]] += bit_count(sectors & ~valid[place])
+                    elif use != STORED:
                         served[number[at]] += bit_count(valid[place] & sectors)
                     valid[place] |= sectors
             line, mask = line + 1, mask >> SECTORS_OF_LINE

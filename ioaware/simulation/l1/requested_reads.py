@@ -14,9 +14,10 @@ from ioaware.simulation.planned_launch import PlannedLaunch
 def requested_reads(one: PlannedLaunch, replayed: Replay, l1: L1Reads | None, derived: Derived, sms: int) -> int | None:
     """Return the sector bytes of loads that go to the L2; None where they are unknown.
 
-    Formulas give them, with what TMA boxes add, less what the L1s serve. Where a formula is missing, those of the replay
-    through the L1 are taken. Of a table that fits in an L1 no more is missed than other loads can have replaced, least recently
-    used first: all of it once on each SM, and again whenever as many bytes as the L1 holds have come in between.
+    Formulas give them, with what TMA boxes add and what is requested again after waits, less what the L1s serve. Where a
+    formula is missing, those of the replay through the L1 are taken. Of a table that fits in an L1 no more is missed than other
+    loads can have replaced, least recently used first: all of it once on each SM, and again whenever as many bytes as the L1
+    holds have come in between.
     """
     known = one.launch.requested.read_sector_bytes if one.launch.requested else None
     if l1 is None:
@@ -38,4 +39,4 @@ def requested_reads(one: PlannedLaunch, replayed: Replay, l1: L1Reads | None, de
             tables[access.tensor] += access_bytes(one.traffic.accesses[access.number], derived) or 0
     rounds = 1 + l1.accessed_bytes / (sms * max(1, one.l1_bytes))
     hits = sum(max(0, size - round(rounds * sms * one.storage_bytes[tensor])) for tensor, size in tables.items())
-    return max(0, known + one.boxes.read_bytes - l1.served_bytes - hits)
+    return max(0, known + one.boxes.read_bytes + l1.refetched_bytes - l1.served_bytes - hits)

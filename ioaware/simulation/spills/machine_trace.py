@@ -1,27 +1,26 @@
 """Read the memory instructions of a kernel's machine code, with its loops.
 
-Triton brings the disassembler, `nvdisasm`. Registers that are spilled move by STL and LDL at an offset to the stack pointer.
-Regions are loops, each ended by a branch backwards, and what branches forwards skip. Source: NVIDIA, CUDA Binary Utilities.
+Registers that are spilled move by STL and LDL at an offset to the stack pointer. Regions are loops, each ended by a branch
+backwards, and what branches forwards skip. Source: NVIDIA, CUDA Binary Utilities.
 """
 
 from __future__ import annotations
 
 import re
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
-from ioaware.compilation.toolchain import knobs
+from ioaware.compilation.instructions.disassembly import (
+    REGISTER_BYTES,
+    Instruction,
+    disassembled,
+    instructions_of,
+    thread_bytes,
+)
 
 Kind = Literal["spill", "refill", "global"]
-TIME_LIMIT_S = 60
-WORD_BYTES = 4
-LOCATION = re.compile(r'//## File "([^"]*)", line (\d+)')
-LABEL = re.compile(r"^(\.L\w+):")
-INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+ )?\s*([A-Z]\w*(?:\.\w+)*)(.*);")
+WORD_BYTES = REGISTER_BYTES
 BRANCH = re.compile(r"`\((\.L\w+)\)")
 OFFSET = re.compile(r"\[R1(?:\+(0x[0-9a-f]+))?\]")
 GLOBAL = ("LDG", "LDGSTS", "STG", "ATOMG", "RED", "REDG", "UTMALDG", "UTMASTG", "UTMAREDG", "LD", "ST")
@@ -65,24 +64,8 @@ class MachineTrace:
 
 def machine_trace(cubin: bytes) -> MachineTrace | None:
     """Return the memory instructions of a cubin; None without a disassembler."""
-    tool = getattr(getattr(knobs.nvidia, "nvdisasm", None), "path", None)
-    if not tool or not Path(tool).exists():
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "kernel.cubin"
-        path.write_bytes(cubin)
-        given = [tool, "-c", "-g", str(path)]
-        done = subprocess.run(given, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)  # noqa: S603 - Triton's
-    return trace_of(done.stdout) if done.returncode == 0 else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    at: int
-    place: str
-    guarded: bool
-    operation: str
-    rest: str
+    text = disassembled(cubin)
+    return None if text is None else trace_of(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +79,21 @@ class _Span:
 
 def trace_of(text: str) -> MachineTrace:
     """Return the memory instructions of a disassembly."""
-    lines, labels = _lines(text)
+    lines, labels = instructions_of(text)
     spans = _spans(lines, labels)
     found = [
         _instruction(kind, line, _innermost(line.at, spans))
         for line in lines
-        if (kind := KINDS.get(line.operation.partition(".")[0])) and "[" in line.rest
+        if (kind := KINDS.get(line.operation.partition(".")[0])) and "[" in line.operands
     ]
     regions = [Region(span.loop, _innermost(span.begin, spans[:number])) for number, span in enumerate(spans)]
     return MachineTrace(tuple(found), tuple(regions))
 
 
-def _instruction(kind: Kind, line: _Line, region: int | None) -> MemoryInstruction:
+def _instruction(kind: Kind, line: Instruction, region: int | None) -> MemoryInstruction:
     last_use = kind == "refill" and "LU" in line.operation.split(".")
-    offset = _offset(line.rest) if kind != "global" else 0
-    return MemoryInstruction(kind, _width(line.operation), offset, line.place, region, _cached(line.operation), last_use)
+    offset = _offset(line.operands) if kind != "global" else 0
+    return MemoryInstruction(kind, thread_bytes(line.operation), offset, line.place, region, _cached(line.operation), last_use)
 
 
 def words_of(one: MemoryInstruction) -> range:
@@ -119,20 +102,7 @@ def words_of(one: MemoryInstruction) -> range:
     return range(first, first + max(1, one.bytes // WORD_BYTES))
 
 
-def _lines(text: str) -> tuple[list[_Line], dict[str, int]]:
-    """Return the instructions, and the number of the one behind each label."""
-    place, lines, labels = "", list[_Line](), dict[str, int]()
-    for line in text.splitlines():
-        if found := INSTRUCTION.match(line):
-            lines.append(_Line(len(lines), place, bool(found[1]), found[2], found[3]))
-        elif found := LOCATION.search(line):
-            place = f"{found[1].rpartition('/')[2]}:{found[2]}"
-        elif found := LABEL.match(line):
-            labels[found[1]] = len(lines)
-    return lines, labels
-
-
-def _spans(lines: Sequence[_Line], labels: dict[str, int]) -> list[_Span]:
+def _spans(lines: Sequence[Instruction], labels: dict[str, int]) -> list[_Span]:
     """Return the regions, outer ones first.
 
     Waits for barriers jump behind the last unconditional EXIT and back: these are no regions.
@@ -141,7 +111,7 @@ def _spans(lines: Sequence[_Line], labels: dict[str, int]) -> list[_Span]:
     branches = [
         (line, labels.get(target[1], line.at))
         for line in lines[:last]
-        if line.operation.startswith("BRA") and (target := BRANCH.search(line.rest))
+        if line.operation.startswith("BRA") and (target := BRANCH.search(line.operands))
     ]
     ends: dict[int, int] = {}
     for line, to in branches:
@@ -159,15 +129,6 @@ def _spans(lines: Sequence[_Line], labels: dict[str, int]) -> list[_Span]:
 def _innermost(at: int, spans: Sequence[_Span]) -> int | None:
     """Return the number of the region that holds an instruction and begins last."""
     return next((number for number in range(len(spans) - 1, -1, -1) if spans[number].begin <= at <= spans[number].end), None)
-
-
-def _width(operation: str) -> int:
-    """Return the bytes of each thread."""
-    parts = operation.split(".")
-    for name, size in (("128", 16), ("64", 8), ("U16", 2), ("S16", 2), ("U8", 1), ("S8", 1)):
-        if name in parts:
-            return size
-    return WORD_BYTES
 
 
 def _cached(operation: str) -> bool:

@@ -80,3 +80,18 @@ def test_too_many_runs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executed_accesses, "MAX_RUNS", 26)
     with pytest.raises(UndeterminedError, match="too many"):
         recorded(apart, np.ones((3, 1), bool), (9,))
+
+
+def test_runs_that_follow_each_other_are_joined_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each program reads a row of its own, 64 bytes at a time."""
+    monkeypatch.setattr(executed_accesses, "MAX_RUNS", 20)
+    found = ExecutedAccesses(8)
+    for piece in range(16):
+        offsets = (PROGRAMS[:, None] * 4096 + piece * 64) + np.arange(16) * 4
+        found.add(LOAD, INSTRUCTION, PROGRAMS, Pointer("x", offsets), np.ones((3, 1), bool), (16,))
+    (runs,) = found.runs
+    assert runs.begin.size <= 20
+    for program in PROGRAMS.tolist():
+        mine = runs.program == program
+        assert sectors_of(found, program) == list(range(program * 128, program * 128 + 32))
+        assert runs.time[mine].tolist() == ((runs.begin[mine] - program * 4096) * 1.0).tolist()
