@@ -29,7 +29,7 @@ from ioaware.simulation.addresses.executed_launch import executed_launch
 from ioaware.simulation.addresses.known_contents import KnownContents
 from ioaware.simulation.l1.l1_loads import lines_of_touches, loads_by_l1
 from ioaware.simulation.l1.l1_replay import L1Replay, replay_l1
-from ioaware.simulation.l1.shared_sectors import SharedSectors, shared_sectors
+from ioaware.simulation.l1.shared_sectors import SharedSectors, shared_sectors, written_apart
 from ioaware.simulation.l1.tma_boxes import Boxes, tma_boxes
 from ioaware.simulation.launch_replay import Replay, replay
 from ioaware.simulation.program_drift import has_matmul, rates_by_age
@@ -55,6 +55,8 @@ class PlannedLaunch:
     """For each load through the L1 its eviction; None for other accesses."""
     shared_lines: tuple[SharedLines, ...]
     """Lines of each access that several instructions touch."""
+    written_apart: tuple[float, ...]
+    """Share of the sectors of each store whose parts are written apart."""
     l1_bytes: int
     """Capacity of the L1 of an SM, beside the shared memory of the programs on it."""
     storage_bytes: Mapping[str, int]
@@ -121,6 +123,7 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
                 plan=LaunchPlan(place, storage),
                 by_l1=_loads_by_l1(touches, used),
                 shared_lines=tuple(lines_of_touches(touches, used.lines if used else ())),
+                written_apart=tuple(written_apart(touches, used.narrow_stores if used else ())),
                 l1_bytes=cache_bytes,
                 storage_bytes={name: sizes[number] for name, number in storage.items()},
                 known=launch.requested if contents.elements else None,
@@ -189,6 +192,7 @@ def served_by_l1(one: PlannedLaunch, replayed: Replay, machine: Machine) -> L1Re
         sms=machine.sms,
         capacity_bytes=one.l1_bytes,
         shared=[one.shared_lines[number] for number in replayed.numbers],
+        apart=[one.written_apart[number] for number in replayed.numbers],
         threads=LANES * one.warps,
         local=replayed.local,
         durations=replayed.durations,

@@ -21,7 +21,7 @@ from ioaware.compilation.instructions.line_sharing import NOT_SHARED, STARTS, Sh
 from ioaware.machine.model import SECTOR_BYTES
 from ioaware.simulation.addresses.executed_streams import ExecutedLaunch
 from ioaware.simulation.l1.l1_events import L1Access, L1Events, count_local_events, local_events, tile_events
-from ioaware.simulation.l1.l1_sets import AFTER_WAIT, FIRST, LAST, NORMAL, STORED, add_served_sectors
+from ioaware.simulation.l1.l1_sets import AFTER_WAIT, FIRST, LAST, NORMAL, STORED, WRITTEN_APART, add_served_sectors
 from ioaware.simulation.l1.l1_shape import LINE_SECTORS, MAX_CHUNK_SECTORS
 from ioaware.simulation.schedule import Schedule
 from ioaware.simulation.streams import Numbers, ReferenceStream, Times, reference_streams, unrolled
@@ -81,6 +81,7 @@ def replay_l1(
     sms: int,
     capacity_bytes: int,
     shared: Sequence[SharedLines] = (),
+    apart: Sequence[float] = (),
     threads: int = 0,
     local: LocalMemory | None = None,
     durations: Times | None = None,
@@ -88,14 +89,15 @@ def replay_l1(
     """Replay the accesses of a launch through its L1s.
 
     `through` says which are loads through the L1, by their evictions. `shared` has the lines of each access that several
-    instructions touch; none do where it is empty. Programs have so many `threads`. `local` is what a program accesses in local
+    instructions touch; none do where it is empty. `apart` is the share of the sectors of each store whose parts are written
+    apart. Programs have so many `threads`. `local` is what a program accesses in local
     memory, at shares of its duration.
 
     `storage` numbers the memory of the arguments. Where one SM has too many events, some of its waves are replayed, evenly
     spread. None where one wave has too many.
     """
     lines = shared or [NOT_SHARED] * len(touches)
-    parts = _parts(touches, executions, through, lines, threads)
+    parts = _parts(touches, executions, through, lines, apart or [0.0] * len(touches), threads)
     if not any(through[one.touch] and one.chunks for one in parts):
         return L1Replay()
     sm_of = programs.slot % sms
@@ -113,7 +115,7 @@ def replay_l1(
         tensor = tensor_of[one.touch]
         use, number = USES[through[one.touch]], one.touch
         if one.again:
-            use, number = AFTER_WAIT, len(touches) + 1 + one.touch
+            use, number = WRITTEN_APART if use == STORED else AFTER_WAIT, len(touches) + 1 + one.touch
         access = L1Access(number, tensor, sectors[tensor], use, one.again or _at_once(lines[one.touch]))
         events += [tile_events(stream, part, access, sm_of) for part in stream.parts]
     if local and durations is not None and count_local_events(local) * np.count_nonzero(kept) <= MAX_LOCAL_EVENTS:
@@ -133,8 +135,8 @@ def _at_once(lines: SharedLines) -> tuple[float, ...]:
 class _Part:
     """Accesses that take part.
 
-    They have about so many `chunks`, and streams of the kept programs. Those of instructions after a wait touch shares of the
-    lines `again`, as in `SharedLines`.
+    They have about so many `chunks`, and streams of the kept programs. Loads after a wait touch shares of the lines `again`, as
+    in `SharedLines`; of stores these are the lines that are written apart.
     """
 
     touch: int
@@ -148,11 +150,12 @@ def _parts(
     executions: Sequence[Executions] | ExecutedLaunch,
     through: Sequence[Eviction | None],
     lines: Sequence[SharedLines],
+    apart: Sequence[float],
     threads: int,
 ) -> list[_Part]:
     """Return the loads through the L1, and the stores.
 
-    What loads touch again after waits comes while their tile is read, evenly spread. It is left out where they were executed.
+    What loads touch again after waits, and what stores write apart, is left out where they were executed.
     """
 
     def symbolic(one: Executions, programs: Schedule, kept: NDArray[np.bool_]) -> list[ReferenceStream]:
@@ -167,6 +170,9 @@ def _parts(
         every = [_Part(one.touch, _count(touches[one.touch], one), partial(symbolic, one)) for one in executions]
         for one in executions:
             after = lines[one.touch].after_waits
+            if touches[one.touch].kind == "write" and apart[one.touch]:
+                again = (min(1.0, apart[one.touch]),) * len(STARTS)
+                every.append(_Part(one.touch, _count(touches[one.touch], one), partial(symbolic, one), again))
             if through[one.touch] and after.share:
                 delay = WAITING_SHARE * after.in_flight_bytes * threads
                 later = partial(symbolic, replace(one, time=one.time + delay))
@@ -242,6 +248,6 @@ def _replay(found: Sequence[L1Events], capacity_bytes: int, count: int) -> tuple
     for start, end in pairwise(edges.tolist()):
         one = slice(start, end)
         add_served_sectors(served, capacity_bytes, chunk[one], lines[one], mask[one], order[one], use[one], again[one])
-    reads = (use != STORED) & (use != AFTER_WAIT)
+    reads = (use != STORED) & (use < AFTER_WAIT)
     accessed = np.bincount(order[reads], np.bitwise_count(mask[reads]), count).astype(np.int64)
     return accessed.tolist(), served.tolist()

@@ -4,12 +4,12 @@ A set has six lines in an order, and the last one leaves. A hit moves a line to 
 the first places: a line that comes takes the place behind them, so that lines read once leave before lines read again. This is
 a segmented least recently used set, half of it protected. A line of which several instructions touch parts comes as one that
 hit, and so does one loaded with `evict_last`. One loaded with `evict_first` goes to the last place. The last load of a spilled
-register brings no line, and one that hits is kept no longer. A piece of memory as large as one way fills all sets evenly; how
-the next piece lies on them is taken as chance.
+register brings no line, and one that hits is kept no longer. A sector whose parts are written apart is no longer valid. A piece
+of memory as large as one way fills all sets evenly; how the next piece lies on them is taken as chance.
 
 Source of ways and halves: rows that programs of an SM read two and four times, in `ioaware/recorded/l1/h200-rows.json`, and
 slices that they read again, in `h200-l1.json`; of evictions, rows read with each, in `h200-evictions.json`; of shared lines and
-last loads, words read again in `h200-local.json`. NVIDIA publishes none.
+last loads, words read again in `h200-local.json`; of stores, rows read again in `h200-stores.json`. NVIDIA publishes none.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from ioaware.simulation.l1.l1_shape import LINE_BYTES, LINE_SECTORS
 from ioaware.simulation.l2.cache_sets import MIXERS
 
 WAYS, PROTECTED = 6, 3
-STORED, NORMAL, FIRST, LAST, LAST_USE, AFTER_WAIT = range(6)
+STORED, NORMAL, FIRST, LAST, LAST_USE, AFTER_WAIT, WRITTEN_APART = range(7)
 """Uses of a line.
 
-They are a store, loads by their eviction, the last load of a spilled register, and another touch of a load after a wait.
+They are a store, loads by their eviction, the last load of a spilled register, another touch of a load after a wait, and the
+end of a store whose instructions wrote parts of sectors apart.
 """
 EMPTY = NOWHERE = -1
 WHOLE = 256
@@ -49,7 +50,8 @@ def add_served_sectors(
 
     An access of instruction `number` is to a chunk of so many `lines`, with a mask of its sectors and a use. Of the lines
     `again`, of `WHOLE`, hit at once, since another instruction touches them, too. After a wait `again` is the share of lines
-    that are touched, others than these, and the sectors that miss are added.
+    that are touched, others than these, and the sectors that miss are added. Of sectors written apart it is the share that is
+    no longer valid.
     """
     sets = capacity_bytes // (LINE_BYTES * WAYS)
     if sets:
@@ -81,12 +83,14 @@ def _replay(
         line, mask = chunks[at] * lines[at], masks[at]
         while mask != NOTHING:
             sectors, use, chance = mask & LINE_OF_SECTORS, uses[at], _mixed(line) % WHOLE
-            if use == AFTER_WAIT and chance < WHOLE - again[at]:
+            if use >= AFTER_WAIT and chance < WHOLE - again[at]:
                 sectors = NOTHING
             if sectors != NOTHING:
                 hits = use in (STORED, NORMAL) and chance < again[at]
                 place = _take(held, valid, kept, _set_of(line, sets), line, LAST if hits else use)
-                if place != NOWHERE:
+                if place != NOWHERE and use == WRITTEN_APART:
+                    valid[place] &= ~sectors
+                elif place != NOWHERE:
                     if use == AFTER_WAIT:
                         served[number[at]] += bit_count(sectors & ~valid[place])
                     elif use != STORED:
@@ -99,7 +103,7 @@ def _replay(
 def _take(held: Numbers, valid: Masks, kept: Numbers, number: int, line: int, use: int) -> int:
     """Move a line to its place in a set. It keeps the sectors that it had.
 
-    Return the place; `NOWHERE` for the last use of a line that is not in the set.
+    Return the place; `NOWHERE` for the last use of a line that is not in the set. A line written apart stays where it is.
     """
     first = number * WAYS
     found = first
@@ -109,6 +113,8 @@ def _take(held: Numbers, valid: Masks, kept: Numbers, number: int, line: int, us
     known, place = valid[found] if hit else NOTHING, first + kept[number]
     if use == LAST_USE and not hit:
         return NOWHERE
+    if use == WRITTEN_APART:
+        return found if hit else NOWHERE
     if hit and use in (FIRST, LAST_USE):
         if found < place:
             kept[number] -= 1

@@ -11,6 +11,7 @@ import pytest
 
 import ioaware
 from ioaware.simulation.l1.l1_sets import (
+    AFTER_WAIT,
     FIRST,
     LAST,
     LAST_USE,
@@ -19,6 +20,7 @@ from ioaware.simulation.l1.l1_sets import (
     STORED,
     WAYS,
     WHOLE,
+    WRITTEN_APART,
     _set_of,
     add_served_sectors,
 )
@@ -103,6 +105,20 @@ def test_slices_that_are_read_again_hit_as_counted() -> None:
         served = replayed((256 << 10) - int(one["config_bytes"]), rounds)[0]
         off.append(abs(1 - served / (3 * 4 * lines) - missed))
     assert sum(off) / len(off) < 0.06
+
+
+def test_what_is_touched_again_after_a_wait_adds_the_sectors_that_miss() -> None:
+    between = [(line, 15, 2, NORMAL) for line in range(2, 2 + WAYS)]
+    for others, missing in (([], 0), (between, 4)):
+        accesses = [(1, 15, 0, NORMAL), *others, (1, 15, 1, AFTER_WAIT)]
+        assert replayed(WAYS * LINE_BYTES, accesses, again=WHOLE)[1] == missing
+    assert replayed(WAYS * LINE_BYTES, [(1, 15, 0, NORMAL), *between, (1, 15, 1, AFTER_WAIT)])[1] == 0  # none of the lines
+
+
+def test_sectors_written_apart_are_no_longer_valid() -> None:
+    accesses = [(1, 15, 0, NORMAL), (1, 3, 2, STORED), (1, 3, 2, WRITTEN_APART), (1, 15, 1, NORMAL), (1, 15, 1, NORMAL)]
+    assert replayed(WAYS * LINE_BYTES, accesses, again=WHOLE)[1] == 2 + 4
+    assert replayed(WAYS * LINE_BYTES, [(1, 15, 2, WRITTEN_APART), (1, 15, 1, NORMAL)], again=WHOLE)[1] == 0
 
 
 def test_a_chunk_is_its_lines() -> None:
