@@ -88,12 +88,12 @@ class ExecutedAccesses:
             self.instructions.append(instruction)
             self._runs.append([])
         full = (programs.size, *shape)
-        begin, width, mask = _adjacent(pointer.offsets, lanes, full, instruction.element_bytes)
+        begin, width, mask = adjacent_lanes(pointer.offsets, lanes, full, instruction.element_bytes)
         rows = prod(np.broadcast_shapes(begin.shape, width.shape, mask.shape, (programs.size,) + (1,) * len(shape)))
         self._lanes, self._rows = self._lanes + prod(full), self._rows + rows
         if self._lanes > MAX_LANES or self._rows > MAX_ROWS:
             raise UndeterminedError("the launch accesses too much to record where")
-        at, low, high = _runs(begin, width, mask, programs.size)
+        at, low, high = sector_runs(begin, width, mask, programs.size)
         if self._count + at.size > MAX_RUNS:
             self._join(at.size)
         self._count += at.size
@@ -128,7 +128,7 @@ def _joined(runs: Runs) -> Runs:
     return Runs(program[starts], runs.time[order][starts], begin[starts], np.add.reduceat(size, starts))
 
 
-def _adjacent(offsets: Array, lanes: Array, full: Sequence[int], element_bytes: int) -> tuple[Array, Array, Array]:
+def adjacent_lanes(offsets: Array, lanes: Array, full: Sequence[int], element_bytes: int) -> tuple[Array, Array, Array]:
     """Return where rows of adjacent lanes begin, their bytes, and which are active.
 
     Rows are along a dimension in which all addresses follow each other and so do the active lanes; else each lane is one.
@@ -146,7 +146,7 @@ def _adjacent(offsets: Array, lanes: Array, full: Sequence[int], element_bytes: 
     return np.broadcast_to(offsets, full), np.asarray([element_bytes]), lanes
 
 
-def _runs(begin: Array, width: Array, mask: Array, count: int) -> tuple[Array, Array, Array]:
+def sector_runs(begin: Array, width: Array, mask: Array, count: int) -> tuple[Array, Array, Array]:
     """Return the program, first and last sector, exclusive, of each run of sectors."""
     shape = np.broadcast_shapes(begin.shape, width.shape, mask.shape, (count, *[1] * (max(begin.ndim, mask.ndim) - 1)))
     first, bytes_ = (np.broadcast_to(each, shape).reshape(count, -1) for each in (begin, width))

@@ -13,7 +13,7 @@ import numpy as np
 from ioaware.analysis.ir.mlir.locations import frames
 from ioaware.analysis.ir.mlir.parser import Operation, split_top
 from ioaware.analysis.ir.mlir.types import Type, parse_type
-from ioaware.compilation.execution.executed_accesses import Instruction
+from ioaware.compilation.execution.executed_accesses import MAX_LANES, Instruction, adjacent_lanes, sector_runs
 from ioaware.compilation.execution.integer_arithmetic import Array, wrap
 from ioaware.compilation.execution.program_values import (
     POINTERS,
@@ -26,12 +26,6 @@ from ioaware.compilation.execution.program_values import (
 from ioaware.compilation.execution.run_state import RunState
 from ioaware.sectors import SECTOR_BYTES
 
-SECTOR_SHIFT = SECTOR_BYTES.bit_length() - 1
-MAX_SECTOR_LANES = 2**28
-"""Most lanes of all memory instructions together for which sectors are counted."""
-LANES_AT_ONCE = 1 << 16
-"""Lanes whose sectors are found at a time: those fit in the cache of a core."""
-NOWHERE = np.iinfo(np.int64).max
 FLOATS = ("f16", "f32", "f64")
 """Element types of which float64 holds every value."""
 MEMORY = {"tt.load": "read", "tt.store": "write", "tt.atomic_rmw": "atomic", "tt.atomic_cas": "atomic"}
@@ -95,35 +89,16 @@ def _sectors(run: RunState, kind: str, pointer: Pointer, lanes: Array, shape: tu
     """Add the distinct sectors of each program's access."""
     full = (run.count, *shape)
     run.moved.lanes += prod(full)
-    run.moved.has_sectors &= run.moved.lanes <= MAX_SECTOR_LANES and _are_multiples(pointer.offsets, element_bytes)
-    if not run.moved.has_sectors:
-        return
-    addresses = np.broadcast_to(pointer.offsets, full)
-    active = None if lanes.all() else np.broadcast_to(lanes, full)
-    step = max(1, LANES_AT_ONCE // max(1, prod(shape)))
-    parts = (slice(first, first + step) for first in range(0, run.count, step))
-    found = sum(_distinct(addresses[part], None if active is None else active[part]) for part in parts)
-    name = f"{kind}_sector_bytes"
-    setattr(run.moved, name, getattr(run.moved, name) + SECTOR_BYTES * found)
+    run.moved.has_sectors &= run.moved.lanes <= MAX_LANES and _are_multiples(pointer.offsets, element_bytes)
+    if run.moved.has_sectors:
+        _, low, high = sector_runs(*adjacent_lanes(pointer.offsets, lanes, full, element_bytes), run.count)
+        name = f"{kind}_sector_bytes"
+        setattr(run.moved, name, getattr(run.moved, name) + SECTOR_BYTES * int((high - low).sum()))
 
 
 def _are_multiples(offsets: Array, size: int) -> bool:
     """Return whether all are multiples of a power of two: no lower bit is set in any."""
     return int(np.bitwise_or.reduce(offsets, axis=None)) & (size - 1) == 0
-
-
-def _distinct(addresses: Array, active: Array | None) -> int:
-    """Return the distinct sectors of each row, added up."""
-    rows = (addresses >> SECTOR_SHIFT).reshape(len(addresses), -1)
-    if active is not None:  # most often the last ones are not, and rows stay in order
-        rows = np.where(active.reshape(rows.shape), rows, NOWHERE)
-    if (rows[:, 1:] < rows[:, :-1]).any():
-        rows = np.sort(rows, axis=1)
-    new = rows >= 0
-    new[:, 1:] &= rows[:, 1:] != rows[:, :-1]
-    if active is not None:
-        new &= rows != NOWHERE
-    return int(np.count_nonzero(new))
 
 
 def _loaded(run: RunState, operation: Operation, pointer: Pointer, lanes: Array, element_bytes: int) -> Value:

@@ -27,8 +27,8 @@ WAYS, PROTECTED = 6, 3
 STORED, NORMAL, FIRST, LAST, LAST_USE, AFTER_WAIT, WRITTEN_APART = range(7)
 """Uses of a line.
 
-They are a store, loads by their eviction, and the last load of a spilled register. Another touch of a load after a wait comes as
-well, and the end of a store whose instructions wrote parts of sectors apart.
+They are a store, loads by their eviction, and the last load of a spilled register. Then come another touch of a load after a
+wait, and the end of a store whose instructions wrote parts of sectors apart.
 """
 EMPTY = NOWHERE = -1
 WHOLE = 256

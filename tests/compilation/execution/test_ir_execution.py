@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ioaware.compilation.execution import memory_access
 from ioaware.compilation.execution.ir_execution import execute
 from ioaware.compilation.execution.program_values import Moved, Pointer, UndeterminedError
 from tests.support.ir_zoo.compiled import Launched, Tensor, number
@@ -190,11 +189,3 @@ def test_no_tensor_begins_at_address_zero(predicate: str, operands: str, read: i
 def test_unknown_values_are_refused(body: str, data: dict[str, np.ndarray], why: str) -> None:
     with pytest.raises(UndeterminedError, match=why):
         execute(IR.replace("BODY", body), ARGUMENTS, (3, 1, 1), data)
-
-
-@pytest.mark.parametrize("name", ["masked_add", "strided", "transpose", "triangle", "convolution"])
-def test_sectors_are_counted_a_few_programs_at_a_time(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    launched = ZOO[name]
-    whole = execute_launch(launched, dict(launched.points[0]))
-    monkeypatch.setattr(memory_access, "LANES_AT_ONCE", 1)
-    assert execute_launch(launched, dict(launched.points[0])) == whole
