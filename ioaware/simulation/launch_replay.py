@@ -218,7 +218,8 @@ def _data_dependent(number: int, touch: Touch, why: str) -> DataDependentAccess:
     for dimension, size in enumerate(touch.shape):
         along = lane_symbol(dimension, size)
         if along.key not in scattered and touch.target.offset.terms.get((along,)) == touch.element_bytes:
-            run, whole = size, along.key not in touch.mask.free
+            others = (one for one in touch.target.offset.terms if one != (along,))
+            run, whole = size, along.key not in touch.mask.free.union(*(atom.free for one in others for atom in one))
     return DataDependentAccess(number, touch.target.argument, touch.kind, why, run * touch.element_bytes, whole)
 
 

@@ -137,4 +137,6 @@ def _l1_note(machine: Machine, simulations: Sequence[LaunchSimulation]) -> str:
     if any(one.l1 is None for one in simulations):
         return "a launch is too large to replay through the L1: all of its requests are counted"
     served = sum(one.l1.served_bytes for one in simulations if one.l1)
-    return f"the L1s serve {served:,} bytes of the loads ({machine.l1_model.source})"
+    again = sum(one.l1.again_bytes for one in simulations if one.l1)
+    waits = f", and loads request {again:,} bytes again after waits" if again else ""
+    return f"the L1s serve {served:,} bytes of the loads{waits} ({machine.l1_model.source})"

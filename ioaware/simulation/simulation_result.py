@@ -153,7 +153,7 @@ class LaunchSimulation:
             "hbm_read_range_bytes": list(self.read_range),
             "hbm_write_range_bytes": list(self.write_range),
             "left_dirty_bytes": self.left_dirty_bytes,
-            **({"l1": {"accessed_bytes": self.l1.accessed_bytes, "served_bytes": self.l1.served_bytes}} if self.l1 else {}),
+            **({"l1": asdict(self.l1)} if self.l1 else {}),
             **({"data_dependent": list(self.data_dependent)} if self.data_dependent else {}),
             **({"executed_on_data": True} if self.executed else {}),
             **({"spilled_registers": asdict(self.spills)} if self.spills else {}),

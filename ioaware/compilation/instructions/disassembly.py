@@ -8,8 +8,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from ioaware.compilation.toolchain import knobs
-
 TIME_LIMIT_S = 60
 REGISTER_BYTES = 4
 LOCATION = re.compile(r'//## File "([^"]*)", line (\d+)')
@@ -33,6 +31,8 @@ class Instruction:
 
 def disassembled(cubin: bytes) -> str | None:
     """Return the text of a cubin's instructions; None without a disassembler."""
+    from ioaware.compilation.toolchain import knobs  # it loads Triton, which reports of records do without
+
     tool = getattr(getattr(knobs.nvidia, "nvdisasm", None), "path", None)
     if not tool or not Path(tool).exists():
         return None

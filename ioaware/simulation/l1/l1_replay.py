@@ -49,12 +49,12 @@ USES: Mapping[Eviction | None, int] = {None: STORED, "evict_normal": NORMAL, "ev
 class L1Reads:
     """Sector bytes of a launch's loads through the L1, and those that it serves.
 
-    `refetched_bytes` are those that instructions of one load request again, after a wait.
+    `again_bytes` are those that instructions of one load request again, after a wait.
     """
 
     accessed_bytes: int
     served_bytes: int
-    refetched_bytes: int = 0
+    again_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,12 @@ class L1Replay:
 
     accessed_bytes: tuple[int, ...] = ()
     served_bytes: tuple[int, ...] = ()
-    refetched_bytes: tuple[int, ...] = ()
+    again_bytes: tuple[int, ...] = ()
 
     @property
     def reads(self) -> L1Reads:
         """Sums over all accesses."""
-        return L1Reads(sum(self.accessed_bytes), sum(self.served_bytes), sum(self.refetched_bytes))
+        return L1Reads(sum(self.accessed_bytes), sum(self.served_bytes), sum(self.again_bytes))
 
 
 def replay_l1(
@@ -90,8 +90,7 @@ def replay_l1(
 
     `through` says which are loads through the L1, by their evictions. `shared` has the lines of each access that several
     instructions touch; none do where it is empty. `apart` is the share of the sectors of each store whose parts are written
-    apart. Programs have so many `threads`. `local` is what a program accesses in local
-    memory, at shares of its duration.
+    apart. Programs have so many `threads`. `local` is what a program accesses in local memory, at shares of its duration.
 
     `storage` numbers the memory of the arguments. Where one SM has too many events, some of its waves are replayed, evenly
     spread. None where one wave has too many.

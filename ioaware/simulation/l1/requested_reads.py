@@ -39,4 +39,4 @@ def requested_reads(one: PlannedLaunch, replayed: Replay, l1: L1Reads | None, de
             tables[access.tensor] += access_bytes(one.traffic.accesses[access.number], derived) or 0
     rounds = 1 + l1.accessed_bytes / (sms * max(1, one.l1_bytes))
     hits = sum(max(0, size - round(rounds * sms * one.storage_bytes[tensor])) for tensor, size in tables.items())
-    return max(0, known + one.boxes.read_bytes + l1.refetched_bytes - l1.served_bytes - hits)
+    return max(0, known + one.boxes.read_bytes + l1.again_bytes - l1.served_bytes - hits)

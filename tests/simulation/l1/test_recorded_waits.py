@@ -62,7 +62,7 @@ def requested_again(target: str, one: dict[str, Any]) -> float:
     )
     found = served_by_l1(planned, planned.plan.replay(), machine)
     assert found
-    return found.reads.refetched_bytes / (share * one["bytes"])
+    return found.reads.again_bytes / (share * one["bytes"])
 
 
 def test_lines_are_lost_during_waits_as_often_as_was_counted(tmp_path: Path) -> None:
