@@ -96,6 +96,11 @@ LIBRARIES = {
         "d42911f9b1a1f98289bb601c35c8151562603d74",
         "CUT_CROSS_ENTROPY",
     ),
+    "xformers": Library("xformers.py", "xFormers", "facebookresearch/xformers", "ca6d2aa0d43241fc8a8dcd872debc2406160160d"),
+    "sage_attention": Library(
+        "sage_attention.py", "SageAttention", "thu-ml/SageAttention", "d1a57a546c3d395b1ffcbeecc66d81db76f3b4b5"
+    ),
+    "megablocks": Library("megablocks.py", "MegaBlocks", "databricks/megablocks", "78eea65fda01e638af36ae38853bc51efb04a4b4"),
     "torch_compiled": Library(
         "torch_compiled.py",
         "PyTorch's compiler",
