@@ -30,7 +30,10 @@ class Instruction:
 
 
 def disassembled(cubin: bytes) -> str | None:
-    """Return the text of a cubin's instructions; None without a disassembler."""
+    """Return the text of a cubin's instructions.
+
+    None without a disassembler, or where it fails or takes too long.
+    """
     from ioaware.compilation.toolchain import knobs  # it loads Triton, which reports of records do without
 
     tool = getattr(getattr(knobs.nvidia, "nvdisasm", None), "path", None)
@@ -40,7 +43,10 @@ def disassembled(cubin: bytes) -> str | None:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
         given = [tool, "-c", "-g", str(path)]
-        done = subprocess.run(given, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)  # noqa: S603 - Triton's
+        try:
+            done = subprocess.run(given, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False)  # noqa: S603 - Triton's
+        except (OSError, subprocess.TimeoutExpired):  # bytes are known without it; only what the L1 keeps is not
+            return None
     return done.stdout if done.returncode == 0 else None
 
 

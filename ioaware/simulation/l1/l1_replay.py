@@ -161,21 +161,23 @@ def _parts(
         kept_rows = _of_programs(one, kept)
         return reference_streams(touches[one.touch], kept_rows, programs, least_bytes=SECTOR_BYTES, apart=True)
 
+    def part(one: Executions, again: float = 0.0) -> _Part:
+        shares = (again,) * len(STARTS) if again else ()
+        return _Part(one.touch, _count(touches[one.touch], one), partial(symbolic, one), shares)
+
     takes_part = [loads is not None or touch.kind == "write" for touch, loads in zip(touches, through, strict=True)]
     if isinstance(executions, ExecutedLaunch):
         sizes = [int(np.sum(1 + one.size // (MAX_CHUNK_SECTORS * SECTOR_BYTES))) for one in executions.runs]
         every = [_Part(at, size, partial(executions.streams, at)) for at, size in enumerate(sizes)]
     else:
-        every = [_Part(one.touch, _count(touches[one.touch], one), partial(symbolic, one)) for one in executions]
+        every = [part(one) for one in executions]
         for one in executions:
-            after = lines[one.touch].after_waits
-            if touches[one.touch].kind == "write" and apart[one.touch]:
-                again = (min(1.0, apart[one.touch]),) * len(STARTS)
-                every.append(_Part(one.touch, _count(touches[one.touch], one), partial(symbolic, one), again))
+            after, stored = lines[one.touch].after_waits, apart[one.touch]
+            if stored:
+                every.append(part(one, min(1.0, stored)))
             if through[one.touch] and after.share:
                 delay = WAITING_SHARE * after.in_flight_bytes * threads
-                later = partial(symbolic, replace(one, time=one.time + delay))
-                every.append(_Part(one.touch, _count(touches[one.touch], one), later, (after.share,) * len(STARTS)))
+                every.append(part(replace(one, time=one.time + delay), after.share))
     return [one for one in every if takes_part[one.touch]]
 
 

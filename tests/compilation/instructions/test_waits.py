@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+from types import SimpleNamespace
+
 import pytest
 
-from ioaware.compilation.instructions.disassembly import instructions_of
+from ioaware.compilation.instructions import disassembly
+from ioaware.compilation.instructions.disassembly import disassembled, instructions_of
 from ioaware.compilation.instructions.waits import AfterWaits, touches_after_waits
 
 PLACE = '//## File "/somewhere/kernel.py", line 12'
@@ -50,3 +54,13 @@ def test_a_wait_for_a_later_load_is_one_for_the_earlier_ones() -> None:
     """Loads end in order, so the first one's register costs no second wait."""
     code = (FIRST, OTHER, "FADD R1, R16, R17", SECOND, "FADD R1, R4, R5", OTHERS_SECOND)
     assert found(*code) == {"kernel.py:12": AfterWaits(1.0, 64.0)}
+
+
+@pytest.mark.parametrize("error", [PermissionError("nvdisasm"), subprocess.TimeoutExpired("nvdisasm", 60)])
+def test_a_disassembler_that_fails_is_as_none(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    own = SimpleNamespace(run=fails, TimeoutExpired=subprocess.TimeoutExpired)  # Triton runs it, too, for its version
+    monkeypatch.setattr(disassembly, "subprocess", own)
+    assert disassembled(b"") is None
