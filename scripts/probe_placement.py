@@ -31,7 +31,7 @@ from ioaware.environment import gpu_environment, software_environment
 from ioaware.measurement.nvml import load_nvml, open_gpu
 from ioaware.targets.target import load_target
 
-MOST_PROGRAMS, FIELDS, WORD_BYTES = 600_000, 4, 8
+MOST_PROGRAMS, FIELDS, WORD_BYTES = 600_000, 6, 8
 NAME = "ioaware_places"
 SMS = (0, 50, 100)
 """SMs of which every program is recorded."""
@@ -49,20 +49,21 @@ LAUNCHES: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 NUMBER = """
 {
-.reg .pred %io_other; .reg .b32 %io_number, %io_word; .reg .b64 %io_at, %io_long, %io_sm;
+.reg .pred %io_other; .reg .b32 %io_number, %io_word; .reg .b64 %io_at, %io_long, %io_time, %io_sm;
 mov.u32 %io_word, %tid.x; setp.ne.u32 %io_other, %io_word, 0; @%io_other bra $io_done_LABEL;
 mov.u32 %io_number, %ctaid.z; mov.u32 %io_word, %nctaid.y; mul.lo.u32 %io_number, %io_number, %io_word;
 mov.u32 %io_word, %ctaid.y; add.u32 %io_number, %io_number, %io_word;
 mov.u32 %io_word, %nctaid.x; mul.lo.u32 %io_number, %io_number, %io_word;
 mov.u32 %io_word, %ctaid.x; add.u32 %io_number, %io_number, %io_word;
-mov.u64 %io_at, NAME; mad.wide.u32 %io_at, %io_number, 32, %io_at;
-mov.u64 %io_long, %clock64;
+mov.u64 %io_at, NAME; mad.wide.u32 %io_at, %io_number, SIZE, %io_at;
+mov.u64 %io_long, %clock64; mov.u64 %io_time, %globaltimer;
 WRITE
 $io_done_LABEL:
 }
 """
-BEGIN = "mov.u32 %io_word, %smid; cvt.u64.u32 %io_sm, %io_word; st.global.v2.u64 [%io_at], {%io_long, %io_sm};"
-END = "st.global.u64 [%io_at+16], %io_long;"
+BEGIN = """mov.u32 %io_word, %smid; cvt.u64.u32 %io_sm, %io_word;
+st.global.v2.u64 [%io_at], {%io_long, %io_sm}; st.global.u64 [%io_at+24], %io_time;"""
+END = "st.global.u64 [%io_at+16], %io_long; st.global.u64 [%io_at+32], %io_time;"
 
 
 def noting(ptx: str) -> str:
@@ -70,9 +71,10 @@ def noting(ptx: str) -> str:
     labels = iter(range(100))
 
     def block(write: str) -> str:
-        return NUMBER.replace("WRITE", write).replace("NAME", NAME).replace("LABEL", str(next(labels)))
+        filled = NUMBER.replace("WRITE", write).replace("NAME", NAME).replace("SIZE", str(FIELDS * WORD_BYTES))
+        return filled.replace("LABEL", str(next(labels)))
 
-    memory = f".global .align 32 .b8 {NAME}[{MOST_PROGRAMS * FIELDS * WORD_BYTES}];"
+    memory = f".global .align 16 .b8 {NAME}[{MOST_PROGRAMS * FIELDS * WORD_BYTES}];"
     ptx = ptx.replace(".address_size 64", f".address_size 64\n{memory}", 1)
     ptx = ptx.replace("// %bb.0:", f"// %bb.0:{block(BEGIN)}", 1)
     return re.sub(r"^\tret;$", lambda _: f"{block(END)}\tret;", ptx, flags=re.MULTILINE)
@@ -112,10 +114,10 @@ class Memory:
         _done(self.driver.cuMemsetD8_v2(self.address, 0, self.bytes))
 
     def read(self) -> NDArray[np.int64]:
-        """Return clock at the start, SM and clock at the end of each program."""
+        """Return of each program clock at the start, SM, clock at the end, and the nanoseconds of both."""
         found = np.empty((MOST_PROGRAMS, FIELDS), dtype=np.int64)
         _done(self.driver.cuMemcpyDtoH_v2(ctypes.c_void_p(found.ctypes.data), self.address, self.bytes))
-        return found[: 1 + int(np.flatnonzero(found[:, 0]).max(initial=-1)), :3]
+        return found[: 1 + int(np.flatnonzero(found[:, 0]).max(initial=-1)), :5]
 
 
 def places(target: str, params: dict[str, Any], made: list[Any]) -> list[dict[str, Any]]:
@@ -135,7 +137,7 @@ def places(target: str, params: dict[str, Any], made: list[Any]) -> list[dict[st
 
 def described(target: str, params: dict[str, Any], kernel: Any, noted: NDArray[np.int64]) -> dict[str, Any]:
     """Return what is recorded of a launch: clocks are from the first start on an SM."""
-    start, sm, end = noted.T
+    start, sm, end = noted.T[:3]
     of_sms = {str(one): _programs(np.flatnonzero(sm == one), start, end) for one in SMS}
     clocks = end - start
     return {

@@ -28,7 +28,7 @@ from ioaware.simulation.spills.local_streams import LOCAL_MEMORY, local_streams
 from ioaware.simulation.stream_lines import line_touches
 from ioaware.simulation.streams import Numbers, ReferenceStream, least_moved, reference_streams
 from ioaware.simulation.timeline import Executions, Timeline, Times
-from ioaware.simulation.waves.placement import with_sides
+from ioaware.simulation.waves.placement import placed_by_clocks, with_sides
 
 KINDS = {"read": READ, "write": WRITE, "atomic": ATOMIC}
 MIN_LINE_BYTES, MAX_LINE_BYTES, TARGET_LINES = 1 << 12, 1 << 18, 2048
@@ -118,6 +118,7 @@ def replay(
     contents: KnownContents = NOTHING_KNOWN,
     executed: Callable[[], ExecutedLaunch | None] = lambda: None,
     skew: float = 0.0,
+    own_clocks: bool = False,
     whole_sectors: bool = True,
     sms: int = 1,
 ) -> Replay:
@@ -128,8 +129,8 @@ def replay(
     `known` are the arguments whose memory is known. `concurrent`: the kernel is warp-specialised. `aged`: each SM serves
     the oldest of its programs first. `memory_bound`: it has no matmul. `spills` finds its spilled registers. `contents` are
     the numbers that it loads, and `executed` executes it on them where they decide addresses. `skew` delays the first programs
-    evenly, the last by that share of the longest program's duration. Short pieces are those of `whole_sectors`, as the caches
-    move them.
+    evenly, the last by that share of the longest program's duration. `own_clocks`: each GPC has a clock of its own. Short
+    pieces are those of `whole_sectors`, as the caches move them.
     Raises `ValueError` for a launch that is too large.
     """
     sizes = [int(size.constant or 0) for size in programs.sizes]
@@ -161,6 +162,8 @@ def replay(
     by_age = aged is not None and delays is None and slots < durations.size
     if aged is not None and by_age and (durations.size <= MAX_AGED or durations.min() == durations.max()):
         order = schedule_by_age(durations, slots, aged)
+    elif own_clocks:
+        order = placed_by_clocks(durations, slots, sms)
     else:
         order = schedule(durations, slots, delays)
     order = with_sides(order, durations, slots, sms)
@@ -246,9 +249,16 @@ class Storage:
 
 
 def choose_layouts(
-    replays: Sequence[Replay], storage_of: Sequence[Mapping[str, int]], sizes: Sequence[int], capacity_bytes: float
+    replays: Sequence[Replay],
+    storage_of: Sequence[Mapping[str, int]],
+    sizes: Sequence[int],
+    capacity_bytes: float,
+    most_bytes: int = MAX_LINE_BYTES,
 ) -> list[Blocks]:
-    """Choose a block layout of each storage that fits all accesses to it."""
+    """Choose a block layout of each storage that fits all accesses to it.
+
+    Lines have `most_bytes` at most, but for tiles that are larger.
+    """
     stored = [Storage(size) for size in sizes]
     for one, names in zip(replays, storage_of, strict=True):
         for tensor, found in zip(one.tensors, one.streams, strict=True):
@@ -267,6 +277,7 @@ def choose_layouts(
     smallest, apart = max(MIN_LINE_BYTES, accessed // MAX_REFINED_EVENTS), all(one.apart for one in replays)
     while line > smallest and (apart or sum(one.idle_bytes(line) for one in stored) > MAX_IDLE_SHARE * capacity_bytes):
         line //= 2
+    line = min(line, most_bytes)
     layouts: list[Blocks] = []
     first = 0
     for one in stored:

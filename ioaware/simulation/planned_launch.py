@@ -99,6 +99,7 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
             storage[LOCAL_MEMORY] = _storage_of_spills(spills, numbers, sizes)
         touches, programs = launch_touches(event, captured.values, gpu)
         text = first_ir(event, captured.values, gpu).text
+        aged = _aged(text, at_once, machine, warps)
         place = partial(
             replay,
             event.name,
@@ -107,7 +108,7 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
             at_once.programs,
             known=arguments,
             concurrent="ttg.warp_specialize" in text,
-            aged=_aged(text, at_once, machine, warps),
+            aged=aged,
             memory_bound=not has_matmul(text),
             spills=spills,
             contents=contents,
@@ -120,7 +121,7 @@ def planned_launches(derivation: Derivation, machine: Machine, gpu: GPUTarget, s
                 traffic=kernel,
                 at_once=at_once,
                 warps=warps,
-                plan=LaunchPlan(place, storage),
+                plan=LaunchPlan(place, storage, in_step=aged is None and has_matmul(text)),
                 by_l1=_loads_by_l1(touches, used),
                 shared_lines=tuple(lines_of_touches(touches, used.lines if used else ())),
                 written_apart=tuple(written_apart(touches, used.narrow_stores if used else ())),

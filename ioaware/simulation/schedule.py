@@ -97,25 +97,26 @@ def mixed(programs: Numbers) -> NDArray[np.uint64]:
     return mixed
 
 
-def schedule(durations: Times, slots: int, delays: Times | None = None) -> Schedule:
+def schedule(durations: Times, slots: int, delays: Times | None = None, paces: Times | None = None) -> Schedule:
     """Place programs on slots.
 
-    `durations` are in units of time; `delays` delay the first program of each slot.
+    `durations` are in units of time; `delays` delay the first program of each slot. A program takes `paces` times as long, by
+    its slot; the schedule's times of its accesses do not follow from it.
     """
     count = durations.size
     numbers = np.arange(count, dtype=np.int64)
     wave = numbers // slots
-    if delays is None and count and durations.min() == durations.max():
+    if delays is None and paces is None and count and durations.min() == durations.max():
         return Schedule((wave * float(durations[0])).astype(np.float64), numbers % slots, wave)
     begun = np.zeros(slots) if delays is None else delays
     start, slot = np.empty(count), np.empty(count, dtype=np.int64)
     free = np.argsort(begun[: min(slots, max(count, 1))], kind="stable")
-    _take_turns(durations, begun[free].astype(np.float64), free, start, slot)
+    _take_turns(durations, begun[free].astype(np.float64), free, np.ones(slots) if paces is None else paces, start, slot)
     return Schedule(start, slot, wave)
 
 
 @compiled
-def _take_turns(durations: Times, free_at: Times, slots: Numbers, start: Times, slot: Numbers) -> None:
+def _take_turns(durations: Times, free_at: Times, slots: Numbers, paces: Times, start: Times, slot: Numbers) -> None:
     """Give each program the slot that is free first, of two the lower one.
 
     `free_at` and `slots` are a binary heap of slots, by time and number: heapq takes ten times as long.
@@ -124,7 +125,7 @@ def _take_turns(durations: Times, free_at: Times, slots: Numbers, start: Times, 
     for number in range(durations.size):
         at = slots[0]
         start[number], slot[number] = free_at[0], at
-        end, place, child = free_at[0] + durations[number], 0, 1
+        end, place, child = free_at[0] + durations[number] * paces[at], 0, 1
         while child < count:
             other = child + 1
             if other < count and _earlier(free_at[other], slots[other], free_at[child], slots[child]):

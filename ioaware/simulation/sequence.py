@@ -13,13 +13,14 @@ import numpy as np
 
 from ioaware.display.work_deadline import step
 from ioaware.machine.model import L2Model
+from ioaware.simulation import sampling
 from ioaware.simulation.addresses.address_blocks import Blocks
 from ioaware.simulation.l2.cache import L2, CacheConfig, HbmTraffic
 from ioaware.simulation.l2.cache_sets import choose_sets
 from ioaware.simulation.l2.events import READ, Events
-from ioaware.simulation.launch_replay import Replay, choose_layouts, launch_touches
+from ioaware.simulation.launch_replay import MIN_LINE_BYTES, Replay, choose_layouts, launch_touches
 from ioaware.simulation.regimes import regime
-from ioaware.simulation.sampling import Census, Sample, choose_sample
+from ioaware.simulation.sampling import PILOT, Census, Sample, choose_sample
 from ioaware.simulation.simulation_result import TensorTraffic
 
 
@@ -27,11 +28,13 @@ from ioaware.simulation.simulation_result import TensorTraffic
 class LaunchPlan:
     """Launch before its replay.
 
-    `replay` makes it for a given `skew`; `storage` numbers the memory of its arguments.
+    `replay` makes it for a given `skew`, or with `own_clocks`; `storage` numbers the memory of its arguments.
     """
 
     replay: Callable[..., Replay]
     storage: Mapping[str, int]
+    in_step: bool = False
+    """Whether programs that run at one time are in step, but for the clocks of their SMs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ def run(
     after the last launch count as its writes.
     """
     storage = [one.storage for one in plans]
-    layouts = choose_layouts(replays, storage, sizes, capacity_bytes)
+    layouts = _finest_layouts(replays, storage, sizes, capacity_bytes)
     streams = _sampled_streams(replays, storage, layouts, sizes)
     nominal = _replay_all(streams, storage, capacity_bytes, model, cold)
     variants: list[list[LaunchTraffic]] = []
@@ -94,6 +97,9 @@ def run(
             variants.append(_replay_all(skewed, storage, capacity_bytes, model, cold))
         except ValueError as error:
             refused = str(error)
+    if ranges and any(one.in_step for one in plans):
+        apart = [one.replay(own_clocks=True) if one.in_step else each for one, each in zip(plans, replays, strict=True)]
+        variants.append(_replay_all(_sampled_streams(apart, storage, layouts, sizes), storage, capacity_bytes, model, cold))
     every = zip(nominal, *variants, strict=True)
     reads, writes = zip(*(([one.read_bytes for one in each], [one.write_bytes for one in each]) for each in every), strict=True)
     return SequenceResult(tuple(nominal), tuple(map(tuple, reads)), tuple(map(tuple, writes)), streams.sample.every, refused)
@@ -120,6 +126,23 @@ class _Streams:
             capacity_bytes *= model.reach
         shape = CacheConfig(capacity_bytes, model.partitions, capacity_bytes * model.dirty_share, by_age, sets.count)
         return L2(shape, self.sample.block_bytes(self.layouts), sets.of)
+
+
+def _finest_layouts(
+    replays: Sequence[Replay], storage: Sequence[Mapping[str, int]], sizes: Sequence[int], capacity_bytes: float
+) -> list[Blocks]:
+    """Return layouts with lines as small as can be replayed all.
+
+    A line leaves as a whole, and a line of many tiles stays as long as any of them is used.
+    """
+    layouts = choose_layouts(replays, storage, sizes, capacity_bytes)
+    census = Census(layouts, sizes)
+    pairs = zip(replays, storage, strict=True)
+    events = PILOT * sum(launch_touches(one, names, layouts, census.of).count() for one, names in pairs)
+    line = max(one.line_bytes for one in layouts)
+    while line > MIN_LINE_BYTES and 2 * events <= sampling.MAX_EVENTS:
+        line, events = line // 2, 2 * events
+    return choose_layouts(replays, storage, sizes, capacity_bytes, line)
 
 
 def _sampled_streams(

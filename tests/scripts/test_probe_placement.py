@@ -44,14 +44,15 @@ def instructions(ptx: str, folder: Path) -> list[str]:
 def test_a_kernel_notes_its_clocks_and_its_sm_and_nothing_before(script: ModuleType, tmp_path: Path) -> None:
     before, after = (instructions(ptx, tmp_path) for ptx in (PTX, script.noting(PTX)))
     assert not [line for line in before if "STG" in line]
-    assert len([line for line in after if "STG" in line]) == 2
+    assert len([line for line in after if "STG" in line]) == 4
     assert len([line for line in after if "CS2R" in line and "SR_CLOCKLO" in line]) == 2
+    assert len([line for line in after if "SR_GLOBALTIMERLO" in line]) >= 2
     assert len([line for line in after if "SR_VIRTUALSMID" in line or "SR_SMID" in line or "SR_VIRTID" in line]) >= 1
 
 
 def test_clocks_of_an_sm_are_from_its_first_start(script: ModuleType) -> None:
     kernel = SimpleNamespace(metadata=SimpleNamespace(name="one", num_warps=4, shared=0), n_regs=32)
-    noted = np.array([[1000, 0, 1100], [5, 50, 8], [1010, 0, 1150], [1100, 0, 1300]], dtype=np.int64)
+    noted = np.array([[1000, 0, 1100, 1, 2], [5, 50, 8, 1, 2], [1010, 0, 1150, 3, 9], [1100, 0, 1300, 4, 5]], dtype=np.int64)
     found = script.described("flash2", {"heads": 2}, kernel, noted)
     assert found["programs"] == 4
     assert found["sms"] == {"0": [[0, 0, 100], [2, 10, 150], [3, 100, 300]], "50": [[1, 0, 3]], "100": []}

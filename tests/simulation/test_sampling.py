@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ioaware.machine import find_machine_or_file
 from ioaware.result import ParamValue
-from ioaware.simulation import sampling
+from ioaware.simulation import sampling, sequence
 from ioaware.simulation.addresses.address_blocks import Blocks, Rectangle
 from ioaware.simulation.addresses.taken_lines import is_taken
 from ioaware.simulation.l2.cache import L2
+from ioaware.simulation.launch_replay import MAX_LINE_BYTES, MIN_LINE_BYTES
 from ioaware.simulation.sampling import FEWEST_LINES, MAX_EVENTS, PILOT, Census, Sample, choose_sample
 from ioaware.simulation.simulate import simulate
 from ioaware.targets.target import load_target
@@ -75,7 +77,9 @@ def test_few_lines_that_are_accessed_too_often_are_thinned() -> None:
 def test_a_sampled_replay_agrees_with_a_full_one(
     target: str, params: dict[str, ParamValue], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Both with the same lines: those of a replay that is too long for smaller ones."""
     loaded = load_target(target)
+    monkeypatch.setattr(sequence, "_finest_layouts", sequence.choose_layouts)
 
     def moved() -> tuple[list[float], list[float], bool]:
         found = simulate(loaded, loaded.resolve(params), machine=find_machine_or_file("H200"))
@@ -102,3 +106,31 @@ def test_launches_with_skew_have_few_events_too(monkeypatch: pytest.MonkeyPatch)
     simulate(loaded, params, machine=find_machine_or_file("H200"))
     assert len(replayed) == 5, "nominal, two capacities, replacement by age, and skew"
     assert 0 < max(replayed) < 3 * most
+
+
+def test_programs_in_step_are_replayed_with_clocks_of_their_own_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    replayed = list[int]()
+    monkeypatch.setattr(L2, "run", lambda self, events: replayed.append(events.size))
+    loaded = load_target("flash2")
+    simulate(loaded, loaded.resolve({"seq_len": 32768, "heads": 2, "head_dim": 128}), machine=find_machine_or_file("H200"))
+    assert len(replayed) == 6, "nominal, two capacities, replacement by age, skew, and clocks"
+    assert replayed[-1] > replayed[0], "programs of different GPCs reach a line at different times"
+
+
+def test_lines_are_as_small_as_a_replay_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts = list[list[Blocks]]()
+    original = sequence.choose_layouts
+
+    def choose(*given: Any) -> list[Blocks]:
+        layouts.append(original(*given))
+        return layouts[-1]
+
+    monkeypatch.setattr(sequence, "choose_layouts", choose)
+    loaded = load_target("flash2")
+    params = loaded.resolve({"seq_len": 131072, "heads": 2, "head_dim": 128})
+    for most in (300_000, 20_000):
+        monkeypatch.setattr(sampling, "MAX_EVENTS", most)
+        simulate(loaded, params, machine=find_machine_or_file("H200"), ranges=False)
+    coarse, fine, again, less = (max(one.line_bytes for one in each) for each in layouts)
+    assert coarse == again == MAX_LINE_BYTES
+    assert coarse > less > fine >= MIN_LINE_BYTES

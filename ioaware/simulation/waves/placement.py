@@ -8,6 +8,9 @@ and chance decides; otherwise the order in which they end does, but for their de
 A program's duration is a sum of waits for memory, of which each deviates by chance. So programs that started together end
 apart, and programs of an SM are close in number where its slots are free at about the same time.
 
+Where tensor cores draw most power, each GPC has a clock of its own (`h200-paces.json`, beside `h200-partitions.json`). Programs
+of a fast GPC get ahead, more in each wave. How far is a matter of the GPU and of the moment.
+
 Source: `h200-partitions.json` in `ioaware/recorded/l2` has the partition of each SM, from the latency of lines that another SM
 has read, and the SMs of the programs of many launches. The deviation is that of the sweeps in `h200-l2.json`.
 """
@@ -35,6 +38,11 @@ DEVIATION_OF_WAIT = 0.27
 It waits as often as the access runs that it makes most often. Kernels in `h200-placement.json` in `ioaware/recorded/l1` have
 from 0.1 to 1.1, by the durations of their programs; with this one, rows that programs read again hit as they were counted.
 """
+PACES = (16, 1.007), (16, 1.004), (48, 1.0), (16, 0.993), (18, 0.99), (18, 1.006)
+"""SMs in launch order and the time that a program takes there, over the mean.
+
+They are those of the first launch of `h200-paces.json`, one of those with clocks farthest apart.
+"""
 SHORTEST, LONGEST = 0.5, 1.5
 """Durations of programs over their mean, at most."""
 EQUAL = 0.01
@@ -57,6 +65,14 @@ def with_sides(order: Schedule, durations: Times, slots: int, sms: int) -> Sched
     return replace(order, sides=side if in_order else np.where(numbers < slots, side, side_by_chance(numbers)))
 
 
+def placed_by_clocks(durations: Times, slots: int, sms: int) -> Schedule:
+    """Place programs on SMs whose clocks differ by GPC; `slots` programs run at once on `sms` SMs."""
+    edges = np.cumsum([number for number, _ in PACES]) * sms / sum(number for number, _ in PACES)
+    paces = np.array([pace for _, pace in PACES])[np.searchsorted(edges, np.arange(slots) % sms, side="right")]
+    order = schedule(durations, slots, paces=paces)
+    return _advancing(order, durations, durations * paces[order.slot])
+
+
 def placed_by_ends(durations: Times, waits: Times, slots: int) -> Schedule:
     """Place programs that wait so often, by waits that deviate by chance.
 
@@ -66,10 +82,14 @@ def placed_by_ends(durations: Times, waits: Times, slots: int) -> Schedule:
     if durations.size <= slots:
         return schedule(durations, slots)
     taken = _deviating(durations, DEVIATION_OF_WAIT / np.sqrt(waits))
-    order = schedule(taken, slots)
-    numbers = np.arange(durations.size, dtype=np.float64)
+    return _advancing(schedule(taken, slots), durations, taken)
+
+
+def _advancing(order: Schedule, work: Times, taken: Times) -> Schedule:
+    """Return the schedule in which each program does its `work` evenly, in the time `taken`."""
+    numbers = np.arange(work.size, dtype=np.float64)
     done, time = np.stack((numbers, numbers + ALMOST), 1), np.stack((order.start, order.start + taken), 1)
-    return replace(order, progress=(done.ravel(), time.ravel()), durations=durations)
+    return replace(order, progress=(done.ravel(), time.ravel()), durations=work)
 
 
 def waits(executions: Sequence[Executions], programs: int) -> Times:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ioaware.simulation.schedule import Schedule, schedule
 from ioaware.simulation.timeline import Executions
-from ioaware.simulation.waves.placement import placed_by_ends, waits, with_sides
+from ioaware.simulation.waves.placement import PACES, placed_by_clocks, placed_by_ends, waits, with_sides
 
 SMS = 132
 
@@ -153,3 +153,28 @@ def test_recorded_sms_run_programs_as_close_in_number_as_the_model_does() -> Non
         assert np.mean(model) == pytest.approx(np.mean(counted), abs=0.13), one["kernel"]
         even = schedule(np.full(one["programs"], 1.0), at_once * SMS)
         assert all(neighbours(np.flatnonzero(even.slot % SMS == sm), at_once) == 0 for sm in sms)
+
+
+def test_paces_are_those_of_the_recorded_clocks() -> None:
+    """SMs of a GPC take the same time, in clocks all do."""
+    one = recorded("l2/h200-paces.json")["launches"][0]
+    times, clocks = np.array(one["mean_ns"]), np.array(one["mean_clocks"])
+    edges = np.cumsum([number for number, _ in PACES])
+    assert edges[-1] == times.size == SMS
+    parts = np.split(times / times.mean(), edges[:-1])
+    assert [round(float(part.mean()), 3) for part in parts] == [pace for _, pace in PACES]
+    assert max(np.ptp(part) for part in parts) < 0.002
+    assert np.ptp(clocks / clocks.mean()) < 1e-3 < np.ptp(times / times.mean())
+
+
+def test_programs_of_a_fast_gpc_get_ahead_more_in_each_wave() -> None:
+    waves = 10
+    found = placed_by_clocks(np.full(SMS * waves, 1000.0), SMS, SMS)
+    spread = [float(np.std(found.start[SMS * wave : SMS * (wave + 1)])) for wave in range(waves)]
+    assert spread[0] == 0
+    assert all(after > before for before, after in itertools.pairwise(spread))
+    assert spread[9] == pytest.approx(9 * spread[1], rel=0.05)
+    first = np.arange(SMS)
+    ahead = found.times(first, np.full(SMS, 500.0))
+    assert ahead.argmin() in range(96, 114), "the fastest"
+    assert ahead.mean() == pytest.approx(500.0, rel=1e-3)
