@@ -3,8 +3,8 @@
     PYTHONPATH=. python3 scripts/probe_paces.py FILE     (a CUDA GPU, Triton; half a minute)
 
 Programs multiply tiles that they hold in shared memory, and nothing else: no memory decides how long one takes. Between
-multiplications they may wait, so that the tensor cores draw less power. FILE gets one JSON object: for each launch the mean
-time of a program on each SM in nanoseconds and in clocks of the SM, in the order in which the SMs got their first program.
+multiplications they may wait, so that the tensor cores draw less power. FILE gets one JSON object. It has the mean time of
+a program on each SM, in nanoseconds and in clocks of the SM. SMs are in the order in which they got their first program.
 """
 
 # pyright: basic

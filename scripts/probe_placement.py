@@ -114,7 +114,7 @@ class Memory:
         _done(self.driver.cuMemsetD8_v2(self.address, 0, self.bytes))
 
     def read(self) -> NDArray[np.int64]:
-        """Return of each program clock at the start, SM, clock at the end, and the nanoseconds of both."""
+        """Return clock at the start, SM, clock at the end, and nanoseconds of both."""
         found = np.empty((MOST_PROGRAMS, FIELDS), dtype=np.int64)
         _done(self.driver.cuMemcpyDtoH_v2(ctypes.c_void_p(found.ctypes.data), self.address, self.bytes))
         return found[: 1 + int(np.flatnonzero(found[:, 0]).max(initial=-1)), :5]

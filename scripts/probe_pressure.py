@@ -10,7 +10,7 @@ All run freely, so that the buffer is read again at a distance of `tiles` progra
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -38,7 +38,7 @@ COUNTERS = {
 
 @triton.jit
 def beside(x, y, tiles, steps, RATIO: tl.constexpr, STORES: tl.constexpr, TILE: tl.constexpr):
-    """Read a tile of `x`, and store or read `RATIO` tiles of `y` that no other program touches."""
+    """Read a tile of `x`, and store or read `RATIO` tiles of `y` of its own."""
     program = tl.program_id(0)
     lanes = tl.arange(0, TILE)
     found = tl.load(x + (program % tiles) * TILE + lanes, cache_modifier=".cg")
@@ -54,8 +54,20 @@ def beside(x, y, tiles, steps, RATIO: tl.constexpr, STORES: tl.constexpr, TILE: 
         tl.store(x + (program % tiles) * TILE + lanes, found, mask=found < -1.0)
 
 
+def swept(
+    kept: int = 4, ratio: int = 4, stores: bool = True, programs: int = 12288, warps: int = 16, device: str = "cuda"
+) -> Callable[[], object]:
+    """Return a call that sweeps `kept` MiB, as a target of `simulate`."""
+    x, y = (torch.empty(size, device=device) for size in (kept * MIB // ELEMENT_BYTES, programs * max(1, ratio) * TILE))
+    tiles = kept * MIB // (TILE * ELEMENT_BYTES)
+    return lambda: beside[(programs,)](x, y, tiles, 0, RATIO=ratio, STORES=stores, TILE=TILE, num_warps=warps)
+
+
 def probe(x: torch.Tensor, y: torch.Tensor, kept: int, ratio: int, stores: bool, steps: int, warps: int) -> Probe:
-    """Return a launch that sweeps `kept` MiB, with `ratio` times as many bytes stored or read beside."""
+    """Return a launch that sweeps `kept` MiB.
+
+    `ratio` times as many bytes are stored or read beside.
+    """
     tiles = kept * MIB // (TILE * ELEMENT_BYTES)
     programs = min(SWEEPS * tiles, MOST_BYTES // (max(1, ratio) * TILE * ELEMENT_BYTES))
 

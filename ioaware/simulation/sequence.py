@@ -34,7 +34,7 @@ class LaunchPlan:
     replay: Callable[..., Replay]
     storage: Mapping[str, int]
     in_step: bool = False
-    """Whether programs that run at one time are in step, but for the clocks of their SMs."""
+    """Whether its programs are in step, but for the clocks of their SMs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,10 @@ def with_sides(order: Schedule, durations: Times, slots: int, sms: int) -> Sched
 
 
 def placed_by_clocks(durations: Times, slots: int, sms: int) -> Schedule:
-    """Place programs on SMs whose clocks differ by GPC; `slots` programs run at once on `sms` SMs."""
+    """Place programs on SMs whose clocks differ by GPC.
+
+    `slots` programs run at once on `sms` SMs.
+    """
     edges = np.cumsum([number for number, _ in PACES]) * sms / sum(number for number, _ in PACES)
     paces = np.array([pace for _, pace in PACES])[np.searchsorted(edges, np.arange(slots) % sms, side="right")]
     order = schedule(durations, slots, paces=paces)
@@ -86,7 +89,10 @@ def placed_by_ends(durations: Times, waits: Times, slots: int) -> Schedule:
 
 
 def _advancing(order: Schedule, work: Times, taken: Times) -> Schedule:
-    """Return the schedule in which each program does its `work` evenly, in the time `taken`."""
+    """Return the schedule with programs that advance evenly.
+
+    Each does its `work` in the time `taken`.
+    """
     numbers = np.arange(work.size, dtype=np.float64)
     done, time = np.stack((numbers, numbers + ALMOST), 1), np.stack((order.start, order.start + taken), 1)
     return replace(order, progress=(done.ravel(), time.ravel()), durations=work)
