@@ -29,6 +29,9 @@ FEWEST_SETS = 32
 With lines so large, what meets in a set is chance that a GPU's thousands of sets do not have.
 """
 
+LARGE = 8
+"""A storage is large if the largest is at most so many times larger."""
+
 
 @dataclass(frozen=True, slots=True)
 class CacheSets:
@@ -55,12 +58,13 @@ class CacheSets:
 def choose_sets(layouts: Sequence[Blocks], sizes: Sequence[int], sample: Sample, capacity_bytes: float, ways: int) -> CacheSets:
     """Return the sets of a cache, of so many lines each; 0 ways are one set.
 
-    `capacity_bytes` is that of the cache that the sample is replayed in. The lines are those of the largest storage.
+    `capacity_bytes` is that of the cache that the sample is replayed in. A set holds so many of the largest lines that large
+    storages have.
     """
     if not ways or not layouts:
         return CacheSets(0)
-    largest = max(range(len(sizes)), key=sizes.__getitem__)
-    line_bytes = layouts[largest].line_bytes * sample.every_at(largest) / sample.every
+    large = [at for at, size in enumerate(sizes) if size * LARGE >= max(sizes)]
+    line_bytes = max(layouts[at].line_bytes * sample.every_at(at) / sample.every for at in large)
     every_of = tuple(sample.every_at(at) for at in range(len(layouts)))
     if capacity_bytes < FEWEST_SETS * ways * line_bytes:
         return CacheSets(0)

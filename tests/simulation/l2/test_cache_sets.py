@@ -64,6 +64,15 @@ def test_one_set_where_the_ways_are_not_known() -> None:
     assert choose_sets([BLOCK], [4096], Sample(), 32 * WAYS * 4096, WAYS).count == 31
 
 
+def test_a_set_holds_as_many_of_the_largest_lines_of_large_storages() -> None:
+    """Of smaller ones it would hold so few that chance fills some sets."""
+    narrow, wide = Blocks(4096, 1, 4096, 1), Blocks(4096, 1, 4096, 4, first_line=1 << 20)
+    capacity_bytes = 64.0 * WAYS * wide.line_bytes
+    for large in ([1 << 26, 1 << 26], [1 << 26, 1 << 23]):
+        assert choose_sets([narrow, wide], large, Sample(), capacity_bytes, WAYS).count == 61
+    assert choose_sets([narrow, wide], [1 << 26, 1 << 22], Sample(), capacity_bytes, WAYS).count == 251
+
+
 def test_partitions_keep_their_own_sets() -> None:
     """A line read in both halves of the chip takes room in a set of each."""
     cache = L2(CacheConfig(2 * WAYS, 2, sets=1), [2.0], CacheSets(1, (0,), (1,)).of)
