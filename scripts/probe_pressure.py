@@ -59,8 +59,14 @@ def swept(
 ) -> Callable[[], object]:
     """Return a call that sweeps `kept` MiB, as a target of `simulate`."""
     x, y = (torch.empty(size, device=device) for size in (kept * MIB // ELEMENT_BYTES, programs * max(1, ratio) * TILE))
+    return _call(x, y, kept, ratio, stores, 0, warps, programs)
+
+
+def _call(
+    x: torch.Tensor, y: torch.Tensor, kept: int, ratio: int, stores: bool, steps: int, warps: int, programs: int
+) -> Callable[[], object]:
     tiles = kept * MIB // (TILE * ELEMENT_BYTES)
-    return lambda: beside[(programs,)](x, y, tiles, 0, RATIO=ratio, STORES=stores, TILE=TILE, num_warps=warps)
+    return lambda: beside[(programs,)](x, y, tiles, steps, RATIO=ratio, STORES=stores, TILE=TILE, num_warps=warps)
 
 
 def probe(x: torch.Tensor, y: torch.Tensor, kept: int, ratio: int, stores: bool, steps: int, warps: int) -> Probe:
@@ -68,14 +74,10 @@ def probe(x: torch.Tensor, y: torch.Tensor, kept: int, ratio: int, stores: bool,
 
     `ratio` times as many bytes are stored or read beside.
     """
-    tiles = kept * MIB // (TILE * ELEMENT_BYTES)
-    programs = min(SWEEPS * tiles, MOST_BYTES // (max(1, ratio) * TILE * ELEMENT_BYTES))
-
-    def run() -> None:
-        beside[(programs,)](x, y, tiles, steps, RATIO=ratio, STORES=stores, TILE=TILE, num_warps=warps)
-
+    sweep = kept * MIB // (TILE * ELEMENT_BYTES)
+    programs = min(SWEEPS * sweep, MOST_BYTES // (max(1, ratio) * TILE * ELEMENT_BYTES))
     what: Notes = {"kept_bytes": kept * MIB, "ratio": ratio, "stores": stores, "steps": steps, "warps": warps}
-    return Probe({**what, "programs": programs}, run)
+    return Probe({**what, "programs": programs}, _call(x, y, kept, ratio, stores, steps, warps, programs))
 
 
 def plan(small: bool) -> Sequence[Probe]:

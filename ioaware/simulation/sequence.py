@@ -6,7 +6,7 @@ There is one nominal replay, and one for each uncertain quantity.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,8 +59,8 @@ class SequenceResult:
     writes: tuple[tuple[int, ...], ...]
     every: int
     """One of so many lines is replayed."""
-    skew_refused: str = ""
-    """Why the variant with skew is left out, if it is."""
+    drift_refused: str = ""
+    """Why a variant in which programs drift apart is left out, if one is."""
 
 
 def run(
@@ -91,15 +91,13 @@ def run(
         variants += [_replay_all(streams, storage, capacity_bytes * (1 + at), model, cold) for at in (-width, width)]
     if ranges and model.partitions == 2:
         variants.append(_replay_all(streams, storage, capacity_bytes, model, cold, by_age=True))
-    if ranges and model.skew_spread:
+    for other in _drifting(plans, replays, model) if ranges else ():
         try:
-            skewed = _sampled_streams([one.replay(skew=model.skew_spread) for one in plans], storage, layouts, sizes)
-            variants.append(_replay_all(skewed, storage, capacity_bytes, model, cold))
-        except ValueError as error:
+            drifted = _sampled_streams(other(), storage, layouts, sizes)
+        except ValueError as error:  # programs apart have more accesses than those in step
             refused = str(error)
-    if ranges and any(one.in_step for one in plans):
-        apart = [one.replay(own_clocks=True) if one.in_step else each for one, each in zip(plans, replays, strict=True)]
-        variants.append(_replay_all(_sampled_streams(apart, storage, layouts, sizes), storage, capacity_bytes, model, cold))
+        else:
+            variants.append(_replay_all(drifted, storage, capacity_bytes, model, cold))
     every = zip(nominal, *variants, strict=True)
     reads, writes = zip(*(([one.read_bytes for one in each], [one.write_bytes for one in each]) for each in every), strict=True)
     return SequenceResult(tuple(nominal), tuple(map(tuple, reads)), tuple(map(tuple, writes)), streams.sample.every, refused)
@@ -126,6 +124,19 @@ class _Streams:
             capacity_bytes *= model.reach
         shape = CacheConfig(capacity_bytes, model.partitions, capacity_bytes * model.dirty_share, by_age, sets.count)
         return L2(shape, self.sample.block_bytes(self.layouts), sets.of)
+
+
+def _drifting(
+    plans: Sequence[LaunchPlan], replays: Sequence[Replay], model: L2Model
+) -> Iterator[Callable[[], Sequence[Replay]]]:
+    """Yield what makes the launches with programs that drift apart.
+
+    It may raise `ValueError`: they have too many accesses.
+    """
+    if model.skew_spread:
+        yield lambda: [one.replay(skew=model.skew_spread) for one in plans]
+    if any(one.in_step for one in plans):
+        yield lambda: [one.replay(own_clocks=True) if one.in_step else each for one, each in zip(plans, replays, strict=True)]
 
 
 def _finest_layouts(

@@ -117,8 +117,8 @@ def _notes(
         notes.append("spilled registers are counted, from machine code: launches say how many bytes they store and load")
     if done.every > 1:
         notes.append(f"1 of {done.every} lines of the L2 is replayed, in a cache as much smaller: HBM bytes are estimated")
-    if done.skew_refused:
-        notes.append(f"ranges leave out that programs may drift apart: {done.skew_refused}")
+    if done.drift_refused:
+        notes.append(f"ranges leave out that programs may drift apart: {done.drift_refused}")
     if by_data := dict.fromkeys(tensor for one in simulations for tensor in one.data_dependent):
         notes.append(f"data decide where {', '.join(by_data)} are accessed: each byte is taken as moved once")
     if number := sum(one.executed for one in simulations):

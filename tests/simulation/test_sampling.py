@@ -10,7 +10,7 @@ import pytest
 
 from ioaware.machine import find_machine_or_file
 from ioaware.result import ParamValue
-from ioaware.simulation import sampling, sequence
+from ioaware.simulation import launch_replay, sampling, sequence
 from ioaware.simulation.addresses.address_blocks import Blocks, Rectangle
 from ioaware.simulation.addresses.taken_lines import is_taken
 from ioaware.simulation.l2.cache import L2
@@ -115,6 +115,20 @@ def test_programs_in_step_are_replayed_with_clocks_of_their_own_too(monkeypatch:
     simulate(loaded, loaded.resolve({"seq_len": 32768, "heads": 2, "head_dim": 128}), machine=find_machine_or_file("H200"))
     assert len(replayed) == 6, "nominal, two capacities, replacement by age, skew, and clocks"
     assert replayed[-1] > replayed[0], "programs of different GPCs reach a line at different times"
+
+
+def test_a_launch_with_too_many_accesses_out_of_step_is_simulated_in_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = load_target("flash2")
+    params = loaded.resolve({"seq_len": 32768, "heads": 2, "head_dim": 128})
+    before = simulate(loaded, params, machine=find_machine_or_file("H200"))
+
+    def refuse(*_: object) -> None:
+        raise ValueError("3 executions are too many to enumerate")
+
+    monkeypatch.setattr(launch_replay, "placed_by_clocks", refuse)
+    found = simulate(loaded, params, machine=find_machine_or_file("H200"))
+    assert found.hbm == before.hbm
+    assert "ranges leave out that programs may drift apart: 3 executions are too many to enumerate" in found.notes
 
 
 def test_lines_are_as_small_as_a_replay_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
